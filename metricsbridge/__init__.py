@@ -1,0 +1,1 @@
+"""One asynchronous, vendor-neutral way to read the running metrics of machine-learning training jobs."""

@@ -1,0 +1,162 @@
+"""What a provider sends and receives: plain values, with no connection behind them."""
+
+from __future__ import annotations
+
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING
+from urllib.parse import quote, urlsplit
+
+import attrs
+from multidict import CIMultiDict, CIMultiDictProxy
+
+from metricsbridge.errors import (
+    AuthenticationError,
+    InvalidRequestError,
+    NotFoundError,
+    PermissionDeniedError,
+    ProviderError,
+    ServiceUnavailableError,
+    ThrottledError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+
+def encode(text: str, /) -> str:
+    """Percent-encode everything but RFC 3986's unreserved characters, as UTF-8."""
+    return quote(text, safe="-_.~")
+
+
+def check_id(value: str, what: str = "id", /) -> str:
+    """Give an id back if it can stand in a URL's path, else refuse it.
+
+    ``.`` and ``..`` are refused even though they could be written percent-encoded: URL libraries and gateways collapse
+    them, so that another resource would be asked for.
+
+    Raises:
+        InvalidRequestError: The id is empty, ``.``, ``..``, or has control characters.
+    """
+    if value in ("", ".", "..") or not value.isprintable():
+        raise InvalidRequestError(f"{value!r} is no {what}: it may not be empty, '.', '..' or have control characters")
+    return value
+
+
+def path_segment(value: str, what: str = "id", /) -> str:
+    """Give an id as one percent-encoded segment of a URL's path.
+
+    Raises:
+        InvalidRequestError: As ``check_id``.
+    """
+    return encode(check_id(value, what))
+
+
+def encode_query(params: Iterable[tuple[str, str]], /) -> str:
+    """Give the query of a URL, in the order given, so that what is signed is what is sent."""
+    return "&".join([f"{encode(name)}={encode(value)}" for name, value in params])
+
+
+@attrs.frozen(repr=False)
+class Request:
+    """One HTTP request.
+
+    Attributes:
+        method: In upper case.
+        url: Absolute, its path percent-encoded, without a query.
+        params: The query as pairs of plain text; a name may recur.
+        headers: Names with values; the transport adds only what HTTP itself needs.
+        body: The bytes to send; empty for none.
+        operation: The vendor's name of the API call: what limits and reports go by.
+    """
+
+    method: str
+    url: str
+    params: tuple[tuple[str, str], ...] = ()
+    headers: Mapping[str, str] = attrs.field(factory=dict)
+    body: bytes = b""
+    operation: str = ""
+
+    @property
+    def full_url(self) -> str:
+        """The URL as it goes on the wire, query included."""
+        return f"{self.url}?{encode_query(self.params)}" if self.params else self.url
+
+    @property
+    def host(self) -> str:
+        """The host, with the port where the URL names one."""
+        return urlsplit(self.url).netloc
+
+    def __repr__(self) -> str:  # headers, parameters and body may hold secrets
+        return f"Request({self.method} {self.url}, operation={self.operation!r})"
+
+
+def _case_insensitive(headers: Mapping[str, str]) -> Mapping[str, str]:
+    return headers if isinstance(headers, CIMultiDictProxy) else CIMultiDictProxy(CIMultiDict(headers))
+
+
+@attrs.frozen(repr=False)
+class Response:
+    """One whole HTTP answer.
+
+    Attributes:
+        status: The HTTP status.
+        headers: Looked up without regard to case.
+        body: The bytes, decompressed.
+        received_ms: When it was received, in milliseconds since the epoch.
+    """
+
+    status: int
+    headers: Mapping[str, str] = attrs.field(factory=dict, converter=_case_insensitive)
+    body: bytes = b""
+    received_ms: int = 0
+
+    def __repr__(self) -> str:  # a header may carry a token
+        return f"Response({self.status}, {len(self.body)} bytes)"
+
+
+def retry_after_s(response: Response, /) -> float | None:
+    """Give the seconds that ``Retry-After`` asks to wait (a number or an HTTP date, RFC 9110 section 10.2.3)."""
+    text = response.headers.get("Retry-After", "").strip()
+    if not text:
+        return None
+    try:
+        return max(0.0, float(text)) if text[0].isdigit() else _until(text, response)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _until(text: str, response: Response) -> float:
+    sent = response.headers.get("Date")
+    now_s = parsedate_to_datetime(sent).timestamp() if sent else response.received_ms / 1000
+    return max(0.0, parsedate_to_datetime(text).timestamp() - now_s)
+
+
+_BY_STATUS: Mapping[int, type[ProviderError]] = {
+    401: AuthenticationError,
+    403: PermissionDeniedError,
+    404: NotFoundError,
+    410: NotFoundError,
+    408: ServiceUnavailableError,
+    429: ThrottledError,
+}
+
+
+def error_class(status: int, /) -> type[ProviderError] | None:
+    """Give the class of error that an HTTP status means, or None for a success."""
+    if status < 300:
+        return None
+    default = ServiceUnavailableError if status >= 500 else InvalidRequestError
+    return _BY_STATUS.get(status, default)
+
+
+def make_error(cls: type[ProviderError], message: str, response: Response, /, *, code: str = "") -> ProviderError:
+    """Make an error of that class, with the wait hint where the class carries one."""
+    if issubclass(cls, (ThrottledError, ServiceUnavailableError)):
+        return cls(message, status=response.status, code=code, retry_after_s=retry_after_s(response))
+    return cls(message, status=response.status, code=code)
+
+
+def classify_by_status(response: Response, /) -> ProviderError | None:
+    """Give the error that the HTTP status means, or None for a success: the default ``ProviderSpec.classify``."""
+    cls = error_class(response.status)
+    return None if cls is None else make_error(cls, f"the service answered HTTP {response.status}", response)

@@ -1,0 +1,1 @@
+"""The benchmarked core: columns, decoding, alignment. Pure and synchronous; no asyncio, no HTTP."""

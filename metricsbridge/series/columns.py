@@ -1,0 +1,241 @@
+"""Series as columns: what every answer is decoded into."""
+
+from __future__ import annotations
+
+import enum
+from itertools import chain
+from typing import TYPE_CHECKING, Self
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from metricsbridge.model import Window
+
+Int64 = NDArray[np.int64]
+Float64 = NDArray[np.float64]
+
+
+class Timing(enum.StrEnum):
+    """Whether the vendor reports a sample's time, or the provider had to infer it."""
+
+    REPORTED = "reported"
+    INFERRED = "inferred"
+
+
+class Statistic(enum.StrEnum):
+    """What a sample says of its interval."""
+
+    MEAN = "mean"
+    MAX = "max"
+    LAST = "last"
+
+
+def _sorted_labels(labels: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted(labels)) if labels else ()
+
+
+@attrs.frozen
+class SeriesKey:
+    """The identity of a series.
+
+    Attributes:
+        task: "" is the job as a whole.
+        device: "" is the mean over the task's devices.
+        labels: What else tells series apart (network interface, MIG slice, statistic); kept sorted.
+        source: Set where series of several sources stand in one batch; otherwise the batch's ``source`` holds.
+    """
+
+    job: str
+    task: str
+    device: str
+    metric: str
+    labels: tuple[tuple[str, str], ...] = attrs.field(default=(), converter=_sorted_labels)
+    source: str = attrs.field(default="", kw_only=True)
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class SeriesBatch:
+    """Many series in columns.
+
+    Attributes:
+        source: Where all of it came from; "" where the keys say it, or before the collector has stamped it.
+        keys: S identities.
+        unit: S units in UCUM notation.
+        interval_ms: S lengths of the interval that a sample summarises; 0 for an instant.
+        timing: S of ``Timing``.
+        time_error_ms: S bounds of how far a sample's time may be off; 0 where it is reported.
+        statistic: S of ``Statistic``.
+        offsets: int64[S + 1]; series ``i`` holds the samples ``offsets[i]:offsets[i + 1]``.
+        times: int64[N], ms since the epoch, UTC: the start of the interval that a sample summarises, or its instant.
+        values: float64[N], NaN where the vendor says that there is no value.
+
+    Raises:
+        ValueError: The columns' lengths do not fit each other.
+    """
+
+    source: str = ""
+    keys: tuple[SeriesKey, ...]
+    unit: tuple[str, ...]
+    interval_ms: tuple[int, ...]
+    timing: tuple[Timing, ...]
+    time_error_ms: tuple[int, ...]
+    statistic: tuple[Statistic, ...]
+    offsets: Int64
+    times: Int64
+    values: Float64
+
+    def __attrs_post_init__(self) -> None:
+        count = len(self.keys)
+        columns = (self.unit, self.interval_ms, self.timing, self.time_error_ms, self.statistic)
+        if any(len(column) != count for column in columns) or len(self.offsets) != count + 1:
+            raise ValueError(f"the columns of {count} series must have {count} entries, and offsets one more")
+        if len(self.times) != len(self.values) or self.offsets[-1] != len(self.times) or self.offsets[0] != 0:
+            raise ValueError("offsets must run from 0 to the number of times, which is that of the values")
+
+    @classmethod
+    def empty(cls) -> Self:
+        """Give the batch of no series."""
+        none: Float64 = np.empty(0)
+        return cls(
+            keys=(), unit=(), interval_ms=(), timing=(), time_error_ms=(), statistic=(),
+            offsets=np.zeros(1, np.int64), times=none.astype(np.int64), values=none,
+        )  # fmt: skip
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def __repr__(self) -> str:
+        return f"SeriesBatch({len(self.keys)} series, {len(self.times)} samples, source={self.source!r})"
+
+    def samples(self, index: int, /) -> tuple[Int64, Float64]:
+        """Give the times and values of one series, as views."""
+        part = slice(self.offsets[index], self.offsets[index + 1])
+        return self.times[part], self.values[part]
+
+    def source_of(self, index: int, /) -> str:
+        """Give the source of one series."""
+        return self.keys[index].source or self.source
+
+    def __iter__(self) -> Iterator[tuple[SeriesKey, Int64, Float64]]:
+        for index, key in enumerate(self.keys):
+            yield key, *self.samples(index)
+
+    def with_source(self, source: str, /) -> SeriesBatch:
+        """Stamp the source, in constant time: the columns are shared."""
+        return attrs.evolve(self, source=source)
+
+    def observed(self) -> NDArray[np.bool_]:
+        """Give bool[S]: whether a series has a value at all."""
+        present = np.concatenate(([0], np.cumsum(~np.isnan(self.values))))
+        result: NDArray[np.bool_] = present[self.offsets[1:]] > present[self.offsets[:-1]]
+        return result
+
+    def select(self, indices: Sequence[int], /) -> SeriesBatch:
+        """Give those series, in that order."""
+        parts = [self.samples(index) for index in indices]
+        return attrs.evolve(
+            self,
+            keys=tuple([self.keys[i] for i in indices]),
+            unit=tuple([self.unit[i] for i in indices]),
+            interval_ms=tuple([self.interval_ms[i] for i in indices]),
+            timing=tuple([self.timing[i] for i in indices]),
+            time_error_ms=tuple([self.time_error_ms[i] for i in indices]),
+            statistic=tuple([self.statistic[i] for i in indices]),
+            offsets=_offsets([len(times) for times, _ in parts]),
+            times=np.concatenate([times for times, _ in parts] or [self.times[:0]]),
+            values=np.concatenate([values for _, values in parts] or [self.values[:0]]),
+        )
+
+    def clip(self, window: Window, /) -> SeriesBatch:
+        """Keep the samples whose time is in the window; series that lose all of theirs stay, empty."""
+        times = self.times
+        if not len(times) or (times.min() >= window.start_ms and times.max() < window.end_ms):
+            return self
+        inside = (times >= window.start_ms) & (times < window.end_ms)
+        kept = np.concatenate(([0], np.cumsum(inside)))
+        return attrs.evolve(self, offsets=kept[self.offsets], times=times[inside], values=self.values[inside])
+
+
+def _offsets(lengths: Sequence[int]) -> Int64:
+    return np.concatenate(([0], np.cumsum(lengths, dtype=np.int64))).astype(np.int64, copy=False)
+
+
+def concat(batches: Iterable[SeriesBatch], /) -> SeriesBatch:
+    """Stack batches, in order, each series staying itself.
+
+    Where the batches come from several sources, each key of the result names its own.
+    """
+    parts = [batch for batch in batches if len(batch)]
+    if len(parts) < 2:
+        return parts[0] if parts else SeriesBatch.empty()
+    sources = {part.source for part in parts}
+    if len(sources) > 1:
+        parts = [_name_sources(part) for part in parts]
+    shifts = np.cumsum([0] + [len(part.times) for part in parts[:-1]], dtype=np.int64)
+    return SeriesBatch(
+        source=parts[0].source,
+        keys=tuple(chain.from_iterable([part.keys for part in parts])),
+        unit=tuple(chain.from_iterable([part.unit for part in parts])),
+        interval_ms=tuple(chain.from_iterable([part.interval_ms for part in parts])),
+        timing=tuple(chain.from_iterable([part.timing for part in parts])),
+        time_error_ms=tuple(chain.from_iterable([part.time_error_ms for part in parts])),
+        statistic=tuple(chain.from_iterable([part.statistic for part in parts])),
+        offsets=np.concatenate(
+            [part.offsets[:-1] + shift for part, shift in zip(parts, shifts, strict=True)]
+            + [np.array([sum(len(part.times) for part in parts)], np.int64)]
+        ),
+        times=np.concatenate([part.times for part in parts]),
+        values=np.concatenate([part.values for part in parts]),
+    )
+
+
+def _name_sources(batch: SeriesBatch) -> SeriesBatch:
+    keys = tuple([key if key.source else attrs.evolve(key, source=batch.source) for key in batch.keys])
+    return attrs.evolve(batch, source="", keys=keys)
+
+
+def merge(batches: Iterable[SeriesBatch], /) -> SeriesBatch:
+    """Stack batches and join the series that have the same key, unit and statistic.
+
+    A joined series is sorted by time, the last of equal times wins; it has the longest interval, the largest time
+    error, and is inferred where any of its parts is. It stands where its first part stood.
+    """
+    whole = concat(batches)
+    groups: dict[tuple[SeriesKey, str, Statistic], list[int]] = {}
+    for index, identity in enumerate(zip(whole.keys, whole.unit, whole.statistic, strict=True)):
+        groups.setdefault(identity, []).append(index)
+    if len(groups) == len(whole):
+        return whole
+    parts = [_join(whole, indices) if len(indices) > 1 else whole.samples(indices[0]) for indices in groups.values()]
+    first = whole.select([indices[0] for indices in groups.values()])
+    return attrs.evolve(
+        first,
+        interval_ms=tuple([max(whole.interval_ms[i] for i in indices) for indices in groups.values()]),
+        time_error_ms=tuple([max(whole.time_error_ms[i] for i in indices) for indices in groups.values()]),
+        timing=tuple([
+            Timing.INFERRED if any(whole.timing[i] is Timing.INFERRED for i in indices) else Timing.REPORTED
+            for indices in groups.values()
+        ]),
+        offsets=_offsets([len(times) for times, _ in parts]),
+        times=np.concatenate([times for times, _ in parts]),
+        values=np.concatenate([values for _, values in parts]),
+    )  # fmt: skip
+
+
+def _join(batch: SeriesBatch, indices: Sequence[int]) -> tuple[Int64, Float64]:
+    parts = [batch.samples(index) for index in indices]
+    return sort_samples(np.concatenate([times for times, _ in parts]), np.concatenate([values for _, values in parts]))
+
+
+def sort_samples(times: Int64, values: Float64, /) -> tuple[Int64, Float64]:
+    """Sort the samples of one series by time; of equal times the last one given wins."""
+    if len(times) < 2 or bool((times[1:] > times[:-1]).all()):
+        return times, values
+    order = np.argsort(times, kind="stable")
+    times, values = times[order], values[order]
+    last = np.append(times[1:] != times[:-1], True)
+    return times[last], values[last]
