@@ -1,1 +1,109 @@
-"""One asynchronous, vendor-neutral way to read the running metrics of machine-learning training jobs."""
+"""One asynchronous, vendor-neutral way to read the running metrics of machine-learning training jobs.
+
+Importing this imports no provider and no HTTP library.
+"""
+
+from metricsbridge.collection import Collection
+from metricsbridge.collector import Collector
+from metricsbridge.config import ConnectionSettings, SourceConfig, load_config
+from metricsbridge.errors import (
+    AuthenticationError,
+    ConfigurationError,
+    DeadlineExceededError,
+    DecodeError,
+    InvalidRequestError,
+    MetricsBridgeError,
+    NotFoundError,
+    PartialDataError,
+    PermissionDeniedError,
+    ProviderError,
+    ProviderLoadError,
+    ProviderNotFoundError,
+    ResponseTooLargeError,
+    ServiceUnavailableError,
+    ThrottledError,
+    TlsError,
+    TransportError,
+)
+from metricsbridge.metrics import METRICS, Metric
+from metricsbridge.model import (
+    Absence,
+    Accelerators,
+    Call,
+    Failure,
+    Job,
+    JobRef,
+    JobSearch,
+    JobStatus,
+    Query,
+    RelativeWindow,
+    Task,
+    Window,
+)
+from metricsbridge.protocols import (
+    Rate,
+    SupportsBatchPlanning,
+    SupportsJobSearch,
+    TrainingJobMetrics,
+)
+from metricsbridge.registry import ProviderInfo, open_provider, providers
+from metricsbridge.runtime._limits import Quota
+from metricsbridge.secret import Secret
+from metricsbridge.series.align import Frame, align
+from metricsbridge.series.columns import SeriesBatch, SeriesKey, Statistic, Timing, concat, merge
+
+__all__ = [
+    "METRICS",
+    "Absence",
+    "Accelerators",
+    "AuthenticationError",
+    "Call",
+    "Collection",
+    "Collector",
+    "ConfigurationError",
+    "ConnectionSettings",
+    "DeadlineExceededError",
+    "DecodeError",
+    "Failure",
+    "Frame",
+    "InvalidRequestError",
+    "Job",
+    "JobRef",
+    "JobSearch",
+    "JobStatus",
+    "Metric",
+    "MetricsBridgeError",
+    "NotFoundError",
+    "PartialDataError",
+    "PermissionDeniedError",
+    "ProviderError",
+    "ProviderInfo",
+    "ProviderLoadError",
+    "ProviderNotFoundError",
+    "Query",
+    "Quota",
+    "Rate",
+    "RelativeWindow",
+    "ResponseTooLargeError",
+    "Secret",
+    "SeriesBatch",
+    "SeriesKey",
+    "ServiceUnavailableError",
+    "SourceConfig",
+    "Statistic",
+    "SupportsBatchPlanning",
+    "SupportsJobSearch",
+    "Task",
+    "ThrottledError",
+    "Timing",
+    "TlsError",
+    "TrainingJobMetrics",
+    "TransportError",
+    "Window",
+    "align",
+    "concat",
+    "load_config",
+    "merge",
+    "open_provider",
+    "providers",
+]

@@ -96,7 +96,7 @@ def _is_sequence(kind: Any) -> bool:
 
 
 def _of_table(cls: type, converter: cattrs.Converter, forbid_extra_keys: bool) -> Any:
-    inner = make_dict_structure_fn(cls, converter, _cattrs_forbid_extra_keys=forbid_extra_keys)
+    inner: Any = make_dict_structure_fn(cls, converter, _cattrs_forbid_extra_keys=forbid_extra_keys)
 
     def structure(value: Any, kind: type) -> Any:
         if not isinstance(value, dict):

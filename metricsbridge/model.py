@@ -13,6 +13,7 @@ from metricsbridge.errors import ConfigurationError
 from metricsbridge.http import check_id
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from datetime import datetime, timedelta
 
     from metricsbridge.errors import MetricsBridgeError
@@ -192,6 +193,10 @@ class RelativeWindow:
         return Window(now_ms - self.duration_ms, now_ms)
 
 
+def _statuses(given: Iterable[str] | None) -> frozenset[JobStatus] | None:
+    return None if given is None else frozenset([JobStatus(word) for word in given])
+
+
 @attrs.frozen(kw_only=True)
 class JobSearch:
     """Which jobs to list; None asks for all.
@@ -203,9 +208,7 @@ class JobSearch:
         limit: At most so many, the newest first.
     """
 
-    status: frozenset[JobStatus] | None = attrs.field(
-        default=None, converter=attrs.converters.optional(lambda given: frozenset(map(JobStatus, given)))
-    )
+    status: frozenset[JobStatus] | None = attrs.field(default=None, converter=_statuses)
     name: str | None = None
     created: Window | None = None
     limit: int | None = attrs.field(default=None, validator=attrs.validators.optional(attrs.validators.ge(1)))

@@ -197,6 +197,14 @@ class Rate:
         return cls(float(match[1]) / _PERIOD_S[match[2]])
 
 
+def _read_only(limits: Mapping[str, Rate]) -> Mapping[str, Rate]:
+    return MappingProxyType(dict(limits))
+
+
+def _no_authentication(settings: object) -> Authenticator:
+    return NoAuthentication()
+
+
 @attrs.frozen(kw_only=True)
 class ProviderSpec:
     """What an entry point in the group ``metricsbridge.providers`` names; importing it does no I/O.
@@ -215,7 +223,7 @@ class ProviderSpec:
     api: int = API_VERSION
     settings: type
     connect: Callable[[Any, Transport], Awaitable[TrainingJobMetrics]]
-    authenticator: Callable[[Any], Authenticator] = lambda settings: NoAuthentication()
-    limits: Mapping[str, Rate] = attrs.field(factory=dict, converter=lambda given: MappingProxyType(dict(given)))
+    authenticator: Callable[[Any], Authenticator] = _no_authentication
+    limits: Mapping[str, Rate] = attrs.field(factory=dict, converter=_read_only)
     classify: Callable[[Response], ProviderError | None] = classify_by_status
     description: str = ""

@@ -21,5 +21,5 @@ class Secret:
     def __str__(self) -> str:
         return "***"
 
-    def __bool__(self) -> bool:
-        return bool(self._value)
+    def __len__(self) -> int:
+        return len(self._value)

@@ -1,0 +1,73 @@
+"""What a collection gives: the series, and an account of everything that was asked for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+
+from metricsbridge.series.align import align
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+    from metricsbridge.model import Absence, Failure, Job, RelativeWindow, Window
+    from metricsbridge.series.align import Fill, Frame, How
+    from metricsbridge.series.columns import SeriesBatch
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Collection:
+    """The answer to one collection, or a part of it.
+
+    Each (job, task, metric) that was asked for is exactly one of: delivered in ``series``, named in ``absences``,
+    named in ``failures``. A delivered one may be named in ``failures`` too: then those windows of it are missing.
+
+    Attributes:
+        series: Every series that has a value, in the order of the jobs.
+        failures: What was not answered, and why.
+        absences: What was answered with nothing, or is not offered.
+        jobs: The jobs as their sources described them.
+        as_of_ms: When the last of it was received, ms since the epoch.
+        window: The window that was asked for, resolved; None where it was each job's life.
+    """
+
+    series: SeriesBatch
+    failures: tuple[Failure, ...] = ()
+    absences: tuple[Absence, ...] = ()
+    jobs: tuple[Job, ...] = ()
+    as_of_ms: int = 0
+    window: Window | None = None
+
+    def __repr__(self) -> str:
+        return (
+            f"Collection({len(self.jobs)} jobs, {len(self.series)} series, {len(self.failures)} failures, "
+            f"{len(self.absences)} absences)"
+        )
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing failed."""
+        return not self.failures
+
+    def raise_failures(self) -> None:
+        """Raise the failures, for those who prefer exceptions.
+
+        Raises:
+            ExceptionGroup: Holds the error of each failure; not raised where there is none.
+        """
+        if self.failures:
+            targets = sum(len(failure.targets) for failure in self.failures)
+            raise ExceptionGroup(f"{targets} targets failed", [failure.error for failure in self.failures])
+
+    def align(
+        self,
+        step: str | int | timedelta,
+        how: How = "mean",
+        window: Window | RelativeWindow | None = None,
+        fill: Fill | None = None,
+        max_gap: str | int | timedelta | None = None,
+    ) -> Frame:
+        """Align the series on one grid, by default over the window that was asked for; see ``metricsbridge.align``."""
+        chosen = self.window if window is None else window.resolve(self.as_of_ms)
+        return align(self.series, step=step, how=how, window=chosen, fill=fill, max_gap=max_gap)

@@ -1,0 +1,365 @@
+"""Collect the metrics of many jobs from many sources: the part of the library that most programs use."""
+
+from __future__ import annotations
+
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Self
+
+import anyio
+import attrs
+
+from metricsbridge.collection import Collection
+from metricsbridge.config import load_config
+from metricsbridge.durations import parse_duration
+from metricsbridge.errors import ConfigurationError
+from metricsbridge.metrics import METRICS, is_metric_name
+from metricsbridge.model import Absence, Failure, Job, JobRef, JobSearch, check_source
+from metricsbridge.protocols import SupportsJobSearch, TrainingJobMetrics
+from metricsbridge.registry import open_provider
+from metricsbridge.series.columns import SeriesBatch, merge
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import AsyncIterator, Iterable, Mapping
+    from datetime import timedelta
+    from types import TracebackType
+
+    from metricsbridge.model import Level, RelativeWindow, Window
+    from metricsbridge.protocols import Clock
+    from metricsbridge.runtime._limits import Quota
+    from metricsbridge.runtime._run import Ask, Order, Outcome
+
+    Provider = TrainingJobMetrics | AbstractAsyncContextManager[TrainingJobMetrics]
+    Jobs = Iterable[str | JobRef | Job] | str | JobRef | Job
+
+_STREAM_BUFFER = 128
+"""So many outcomes wait for a slow consumer before the work waits too."""
+
+
+class Collector:
+    """Collects from several sources at once; use it as ``async with Collector(...) as collector``.
+
+    Args:
+        sources: Name to provider, as ``open_provider`` gives it; or what ``open_provider`` returns, not yet entered:
+            then the collector opens and closes it.
+        quota: Rate limits to share with other collectors; by default each provider keeps its own.
+        concurrency: How many calls are under way at once, for each source.
+        clock: By default the system's.
+    """
+
+    def __init__(
+        self,
+        sources: Mapping[str, Provider] | None = None,
+        *,
+        quota: Quota | None = None,
+        concurrency: int = 64,
+        clock: Clock | None = None,
+    ) -> None:
+        from metricsbridge.runtime._clock import SystemClock
+
+        self._waiting: dict[str, AbstractAsyncContextManager[TrainingJobMetrics]] = {}
+        self._sources: dict[str, TrainingJobMetrics] = {}
+        self._owned: dict[str, AsyncExitStack] = {}
+        self._quota = quota
+        self._concurrency = concurrency
+        self._clock: Clock = clock or SystemClock()
+        for name, provider in (sources or {}).items():
+            check_source(name)
+            if isinstance(provider, TrainingJobMetrics):
+                self._sources[name] = provider
+            else:
+                self._waiting[name] = provider
+
+    @classmethod
+    def from_config(
+        cls,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        sources: Iterable[str] | None = None,
+        quota: Quota | None = None,
+        concurrency: int = 64,
+        clock: Clock | None = None,
+    ) -> Self:
+        """Make a collector over configured sources, opened when it is entered; see ``metricsbridge.config``.
+
+        Args:
+            path: The TOML file; by default where ``load_config`` looks.
+            sources: Only these of them. A name that is not configured and is that of an installed provider stands for
+                that provider with what the environment gives it.
+            quota: As for the class.
+            concurrency: As for the class.
+            clock: As for the class.
+
+        Raises:
+            ConfigurationError: The file is missing or malformed, or names no such source.
+        """
+        from metricsbridge.registry import providers
+
+        configured = load_config(path)
+        opened: dict[str, Provider] = {}
+        for name in configured if sources is None else dict.fromkeys(sources):
+            source = configured.get(name)
+            if source is not None:
+                opened[name] = open_provider(source.provider, clock=clock, **source.settings)
+            elif name in providers():
+                opened[name] = open_provider(name, clock=clock)
+            else:
+                known = ", ".join(sorted(configured)) or "none"
+                raise ConfigurationError(
+                    f"source {name!r} is not configured (there are: {known}): add [sources.{name}] to metricsbridge.toml"
+                )
+        return cls(opened, quota=quota, concurrency=concurrency, clock=clock)
+
+    async def __aenter__(self) -> Self:
+        try:
+            while self._waiting:
+                await self.add(*self._waiting.popitem())
+        except BaseException:
+            await self.__aexit__(None, None, None)
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        while self._owned:
+            await self.drop(next(iter(self._owned)))
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The names of the sources."""
+        return tuple(self._sources)
+
+    async def add(self, name: str, provider: Provider, /) -> None:
+        """Add a source; collections that are under way do not see it.
+
+        Raises:
+            ConfigurationError: There is a source of that name already.
+        """
+        check_source(name)
+        if name in self._sources:
+            raise ConfigurationError(f"there is a source {name!r} already: drop it first")
+        if isinstance(provider, TrainingJobMetrics):
+            self._sources[name] = provider
+            return
+        stack = AsyncExitStack()
+        self._sources[name] = await stack.enter_async_context(provider)
+        self._owned[name] = stack
+
+    async def drop(self, name: str, /) -> None:
+        """Drop a source, and close it if the collector opened it; calls of it under way then fail.
+
+        Raises:
+            ConfigurationError: There is no such source.
+        """
+        self._provider(name)
+        del self._sources[name]
+        stack = self._owned.pop(name, None)
+        if stack is not None:
+            await stack.aclose()
+
+    def _provider(self, name: str) -> TrainingJobMetrics:
+        provider = self._sources.get(name)
+        if provider is None:
+            known = ", ".join(sorted(self._sources)) or "none"
+            raise ConfigurationError(f"there is no source {name!r}; sources are: {known}")
+        return provider
+
+    async def list_jobs(self, source: str, search: JobSearch | None = None, /) -> AsyncIterator[Job]:
+        """Give the jobs of a source, the newest first.
+
+        Raises:
+            ConfigurationError: There is no such source, or its provider can't list jobs.
+        """
+        provider = self._provider(source)
+        if not isinstance(provider, SupportsJobSearch):
+            raise ConfigurationError(f"the provider of source {source!r} can't list jobs: name the jobs you want")
+        async for job in provider.list_jobs(search or JobSearch()):
+            yield attrs.evolve(job, source=source)
+
+    async def collect(
+        self,
+        jobs: Jobs,
+        *,
+        metrics: Iterable[str] | None = None,
+        window: Window | RelativeWindow | None = None,
+        step: str | int | timedelta | None = None,
+        per: Level = "task",
+        tasks: Iterable[str] | None = None,
+        timeout: float | str | timedelta | None = None,
+        strict: bool = False,
+    ) -> Collection:
+        """Collect the metrics of jobs, all at once.
+
+        Args:
+            jobs: References such as ``"source/job-id"``, or jobs, which are not fetched again; one named twice counts
+                once.
+            metrics: Names of canonical metrics, or ``vendor.<provider>.<name>``; None is all canonical ones that the
+                provider serves.
+            window: None is each job's life.
+            step: The coarsest resolution that is accepted; None is the finest.
+            per: ``task``, ``device`` or ``job``.
+            tasks: Ids of the tasks that are wanted; None is all.
+            timeout: Bounds the whole call, in seconds or as ``"30s"``: what has arrived is returned, what has not is a
+                failure.
+            strict: Raise at the first failure instead.
+
+        Returns:
+            The series in the order of the jobs, with an account of everything that was asked for.
+
+        Raises:
+            ValueError: A metric, step or level that does not exist.
+            ExceptionGroup: ``strict`` was asked for and something failed.
+        """
+        from metricsbridge.runtime._run import Run
+
+        ask = self._ask(metrics, window, step, per, tasks, timeout, strict)
+        outcomes: list[tuple[Order, Outcome]] = []
+        run = Run(
+            dict(self._sources), _each(jobs), ask, clock=self._clock, quota=self._quota,
+            concurrency=self._concurrency, emit=lambda order, outcome: outcomes.append((order, outcome)),
+        )  # fmt: skip
+        await run.execute()
+        return _assemble(outcomes, ask.window, self._clock.now_ms())
+
+    @asynccontextmanager
+    async def stream(
+        self,
+        jobs: Jobs,
+        *,
+        metrics: Iterable[str] | None = None,
+        window: Window | RelativeWindow | None = None,
+        step: str | int | timedelta | None = None,
+        per: Level = "task",
+        tasks: Iterable[str] | None = None,
+        timeout: float | str | timedelta | None = None,
+        strict: bool = False,
+    ) -> AsyncIterator[AsyncIterator[Collection]]:
+        """Collect as ``collect`` does, and give the answer in parts as they come, in no particular order.
+
+        A slow consumer holds the work back, so memory stays bounded. Leaving the block ends the work.
+        """
+        from metricsbridge.runtime._run import Run
+
+        ask = self._ask(metrics, window, step, per, tasks, timeout, strict)
+        parts = _Parts(ask.window, self._clock)
+        run = Run(
+            dict(self._sources), _each(jobs), ask, clock=self._clock, quota=self._quota,
+            concurrency=self._concurrency, emit=parts.put, room=parts.room,
+        )  # fmt: skip
+        raised: Exception | None = None
+        async with anyio.create_task_group() as group:
+            group.start_soon(parts.fill, run)
+            try:
+                yield parts
+            except Exception as error:
+                raised = error  # raised again outside of the group, which would wrap it
+            group.cancel_scope.cancel()
+        if raised is not None:
+            raise raised
+
+    def _ask(
+        self,
+        metrics: Iterable[str] | None,
+        window: Window | RelativeWindow | None,
+        step: str | int | timedelta | None,
+        per: Level,
+        tasks: Iterable[str] | None,
+        timeout: float | str | timedelta | None,
+        strict: bool,
+    ) -> Ask:
+        from metricsbridge.runtime._run import Ask
+
+        if per not in ("task", "device", "job"):
+            raise ValueError(f"per={per!r} does not exist: write 'task', 'device' or 'job'")
+        return Ask(
+            metrics=_metric_names(metrics),
+            window=None if window is None else window.resolve(self._clock.now_ms()),
+            step_ms=None if step is None else parse_duration(step),
+            per=per,
+            tasks=None if tasks is None else tuple(dict.fromkeys([tasks] if isinstance(tasks, str) else tasks)),
+            timeout_s=timeout
+            if timeout is None or isinstance(timeout, (int, float))
+            else parse_duration(timeout) / 1000,
+            strict=strict,
+        )
+
+
+def _each(jobs: Jobs) -> Iterable[str | JobRef | Job]:
+    return [jobs] if isinstance(jobs, (str, JobRef, Job)) else jobs
+
+
+def _metric_names(metrics: Iterable[str] | None) -> tuple[str, ...] | None:
+    if metrics is None:
+        return None
+    names = tuple(dict.fromkeys([metrics] if isinstance(metrics, str) else metrics))
+    for name in names:
+        if not is_metric_name(name):
+            close = get_close_matches(name, METRICS, n=1, cutoff=0.4)
+            hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(METRICS)}"
+            raise ValueError(f"there is no metric {name!r}: {hint}")
+    return names
+
+
+def _assemble(outcomes: list[tuple[Order, Outcome]], window: Window | None, as_of_ms: int) -> Collection:
+    """Put outcomes in the order of the input."""
+    outcomes.sort(key=lambda entry: entry[0])
+    found = [outcome for _, outcome in outcomes]
+    return Collection(
+        series=merge([outcome for outcome in found if isinstance(outcome, SeriesBatch)]),
+        failures=tuple([outcome for outcome in found if isinstance(outcome, Failure)]),
+        absences=tuple([outcome for outcome in found if isinstance(outcome, Absence)]),
+        jobs=tuple([outcome for outcome in found if isinstance(outcome, Job)]),
+        as_of_ms=as_of_ms,
+        window=window,
+    )
+
+
+class _Parts:
+    """What a stream gives: whatever has come about since the last part was taken."""
+
+    def __init__(self, window: Window | None, clock: Clock) -> None:
+        self._window = window
+        self._clock = clock
+        self._outcomes: list[tuple[Order, Outcome]] = []
+        self._done = False
+        self._error: Exception | None = None
+        self._filled = anyio.Event()
+        self._taken = anyio.Event()
+
+    def put(self, order: Order, outcome: Outcome) -> None:
+        """Add an outcome to the next part."""
+        self._outcomes.append((order, outcome))
+        self._filled.set()
+
+    async def room(self) -> None:
+        """Wait while the consumer is behind."""
+        while len(self._outcomes) >= _STREAM_BUFFER:
+            await self._taken.wait()
+
+    async def fill(self, run: object) -> None:
+        """Run the collection; what it raises, the consumer gets."""
+        try:
+            await run.execute()  # type: ignore[attr-defined]  # a Run, whose module is imported only when one is made
+        except Exception as error:
+            self._error = error
+        self._done = True
+        self._filled.set()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Collection:
+        while not self._outcomes:
+            if self._done:
+                error, self._error = self._error, None
+                if error is not None:
+                    raise error
+                raise StopAsyncIteration
+            self._filled = anyio.Event()
+            await self._filled.wait()
+        outcomes, self._outcomes = self._outcomes, []
+        self._taken.set()
+        self._taken = anyio.Event()
+        return _assemble(outcomes, self._window, self._clock.now_ms())

@@ -1,0 +1,139 @@
+"""One credential per source: obtained once, shared, renewed before it expires and once after it is rejected."""
+
+from __future__ import annotations
+
+import random
+import re
+from typing import TYPE_CHECKING, Final
+
+import anyio
+import attrs
+
+from metricsbridge.errors import AuthenticationError, PermissionDeniedError
+from metricsbridge.secret import Secret
+
+if TYPE_CHECKING:
+    from metricsbridge.http import Request, Response
+    from metricsbridge.protocols import Authenticator, Clock, Credential, Transport
+
+_MARGIN_MS: Final = 300_000
+"""A credential is renewed so long before it expires; while one call renews it, the others go on with it."""
+
+_LOCKOUT_MS: Final = 60_000
+"""After a refusal nobody asks again for so long: repeated wrong log-ins lock accounts."""
+
+_SHORTEST_SECRET: Final = 6
+"""Shorter texts are no secrets of any vendor, and would be found everywhere."""
+
+_LOOKS_SECRET = re.compile(r"[0-9a-fA-F]{64,}|[A-Za-z0-9+/=_~.-]{100,}")
+
+
+class CredentialStore:
+    """Keeps the credential of one source and renews it, one call at a time, however many wait."""
+
+    def __init__(self, authenticator: Authenticator, transport: Transport, clock: Clock) -> None:
+        self._authenticator = authenticator
+        self._transport = transport
+        self._clock = clock
+        self._lock = anyio.Lock()
+        self._current: Credential | None = None
+        self._refused: tuple[int, AuthenticationError | PermissionDeniedError] | None = None
+        self._unproven_since: int | None = None
+
+    async def current(self) -> Credential:
+        """Give the credential, obtaining or renewing it where need be.
+
+        Raises:
+            AuthenticationError: There is none to be had; the same answer goes to all who wait, for some time.
+        """
+        credential = self._current
+        if credential is not None:
+            if credential.expires_ms is None:
+                return credential
+            left_ms = credential.expires_ms - self._clock.now_ms()
+            if left_ms > _MARGIN_MS or (left_ms > 0 and self._lock.locked()):
+                return credential
+        return await self._renew(credential)
+
+    async def after_rejection(self, rejected: Credential, /) -> Credential | None:
+        """Give another credential than the rejected one, or None where asking for one would not help.
+
+        It would not help where the rejected one came from such a renewal itself and was never accepted.
+        """
+        unproven_since = self._unproven_since if self._current is rejected else None
+        if unproven_since is not None and self._clock.now_ms() - unproven_since < _LOCKOUT_MS:
+            return None
+        renewed = await self._renew(rejected)
+        if renewed is rejected or renewed == rejected:
+            return None
+        return renewed
+
+    def accepted(self, credential: Credential, /) -> None:
+        """Take note that the service accepts the credential."""
+        if self._unproven_since is not None and credential is self._current:
+            self._unproven_since = None
+
+    async def _renew(self, stale: Credential | None) -> Credential:
+        """Obtain a credential unless another call has done it meanwhile.
+
+        The lock is handed on when its holder is cancelled, so the next who waits obtains in its place.
+        """
+        async with self._lock:
+            if self._current is not None and self._current is not stale:
+                return self._current
+            now_ms = self._clock.now_ms()
+            if self._refused is not None and now_ms - self._refused[0] < _LOCKOUT_MS:
+                raise _copy(self._refused[1])
+            try:
+                self._current = await self._authenticator.obtain(self._transport, now_ms)
+            except (AuthenticationError, PermissionDeniedError) as error:
+                self._refused = (self._clock.now_ms(), error.with_traceback(None))
+                raise
+            self._refused = None
+            self._unproven_since = self._clock.now_ms() if stale is not None else None
+            return self._current
+
+    def scrub(self, text: str, /) -> str:
+        """Give a text without the credential's secrets, and without what looks like a signature or token."""
+        credential = self._current
+        for field in attrs.fields(type(credential)) if credential is not None else ():
+            value = getattr(credential, field.name)
+            if isinstance(value, Secret) and len(value) >= _SHORTEST_SECRET:
+                text = text.replace(value.reveal(), "***")
+        return _LOOKS_SECRET.sub("***", text)
+
+
+def _copy(error: AuthenticationError | PermissionDeniedError) -> AuthenticationError | PermissionDeniedError:
+    copied = type(error)(error.message, status=error.status, code=error.code, request_id=error.request_id)
+    copied.provider, copied.operation, copied.__cause__ = error.provider, error.operation, error.__cause__
+    return copied
+
+
+@attrs.frozen
+class AuthenticateTransport:
+    """Signs each attempt; after a rejection it renews the credential and sends once more."""
+
+    inner: Transport
+    authenticator: Authenticator
+    store: CredentialStore
+    clock: Clock
+    draw: random.Random = attrs.field(factory=random.SystemRandom)
+
+    async def send(self, request: Request, /) -> Response:
+        """Send the request signed."""
+        credential = await self.store.current()
+        response = await self._attempt(request, credential)
+        if not self.authenticator.rejected(response):
+            self.store.accepted(credential)
+            return response
+        renewed = await self.store.after_rejection(credential)
+        if renewed is None:
+            return response
+        response = await self._attempt(request, renewed)
+        if not self.authenticator.rejected(response):
+            self.store.accepted(renewed)
+        return response
+
+    async def _attempt(self, request: Request, credential: Credential) -> Response:
+        nonce = f"{self.draw.getrandbits(128):032x}"
+        return await self.inner.send(self.authenticator.sign(request, credential, self.clock.now_ms(), nonce))

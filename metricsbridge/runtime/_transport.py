@@ -1,0 +1,165 @@
+"""HTTP through aiohttp: requests to bytes, foreign errors to ours, in one place."""
+
+from __future__ import annotations
+
+import ssl
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import aiohttp
+import attrs
+from yarl import URL
+
+from metricsbridge.errors import (
+    ConfigurationError,
+    InvalidRequestError,
+    ResponseTooLargeError,
+    TlsError,
+    TransportError,
+)
+from metricsbridge.http import Request, Response
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from metricsbridge.config import ConnectionSettings
+    from metricsbridge.errors import ProviderError
+    from metricsbridge.protocols import Clock, Transport
+    from metricsbridge.runtime._credentials import CredentialStore
+
+
+def open_session(settings: ConnectionSettings, /) -> aiohttp.ClientSession:
+    """Make the one session of a source: no cookies, no redirects, no proxy from the environment.
+
+    Raises:
+        ConfigurationError: A certificate or key file can't be read.
+    """
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=settings.concurrency, ssl=_tls(settings)),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        timeout=aiohttp.ClientTimeout(total=settings.timeout),
+        proxy=settings.proxy,
+        skip_auto_headers=("Content-Type",),
+    )
+
+
+def _tls(settings: ConnectionSettings) -> ssl.SSLContext | bool:
+    """Give the TLS rules: the system's authorities, and a custom one where it is named; never none."""
+    if settings.ca_file is None and settings.client_cert is None:
+        return True
+    context = ssl.create_default_context()
+    try:
+        if settings.ca_file is not None:
+            context.load_verify_locations(settings.ca_file)
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigurationError(f"ca_file {str(settings.ca_file)!r} can't be used: {error}") from error
+    try:
+        if settings.client_cert is not None:
+            context.load_cert_chain(settings.client_cert, settings.client_key)
+    except (OSError, ssl.SSLError) as error:
+        names = f"client_cert {str(settings.client_cert)!r} with client_key {str(settings.client_key)!r}"
+        raise ConfigurationError(f"{names} can't be used: {error}") from error
+    return context
+
+
+@attrs.frozen
+class HttpTransport:
+    """The network: one request, one whole answer, bounded in bytes and time."""
+
+    session: aiohttp.ClientSession
+    max_body: int
+    clock: Clock
+
+    async def send(self, request: Request, /) -> Response:
+        """Send the request exactly as it is.
+
+        Raises:
+            TransportError: No whole answer arrived.
+            ResponseTooLargeError: The answer is larger than ``max_body``.
+        """
+        try:
+            async with self.session.request(
+                request.method,
+                URL(request.full_url, encoded=True),
+                headers=request.headers,
+                data=request.body or None,
+                allow_redirects=False,
+            ) as response:
+                body = await self._read(response, request)
+                return Response(response.status, response.headers, body, self.clock.now_ms())
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise self._map(error, request) from _without_headers(error)
+
+    async def _read(self, response: aiohttp.ClientResponse, request: Request) -> bytes:
+        content = response.content
+        body = await content.readany()
+        if content.at_eof() and len(body) <= self.max_body:
+            return body
+        chunks, size = [body], len(body)
+        while size <= self.max_body:
+            chunk = await content.readany()
+            if not chunk:
+                return b"".join(chunks)
+            chunks.append(chunk)
+            size += len(chunk)
+        response.close()
+        raise ResponseTooLargeError(
+            f"the answer of {request.host} has more than {self.max_body} bytes: ask for less, or raise max_body",
+            status=response.status,
+        )
+
+    def _map(self, error: Exception, request: Request) -> ProviderError:
+        """Give our error for a foreign one. ``TimeoutError`` is an ``OSError``."""
+        host = request.host
+        if isinstance(error, (aiohttp.ClientConnectorCertificateError, ssl.SSLCertVerificationError)):
+            return TlsError(
+                f"the certificate of {host} is not trusted ({_reason(error)}): check the host, or set ca_file"
+            )
+        if isinstance(error, aiohttp.ClientSSLError):
+            return TlsError(f"no secure connection to {host} ({_reason(error)}): check that it speaks TLS")
+        if isinstance(error, TimeoutError):
+            total = self.session.timeout.total
+            return TransportError(f"no whole answer from {host} within {total} s: raise timeout, or check the network")
+        if isinstance(error, aiohttp.ClientConnectorError):
+            return TransportError(f"can't connect to {host} ({_reason(error)}): check the endpoint and the network")
+        if isinstance(error, (aiohttp.InvalidURL, ValueError)):
+            return InvalidRequestError(
+                f"{request.operation or 'the request'} to {host} can't be sent: {_reason(error)}"
+            )
+        return TransportError(f"the connection to {host} broke ({_reason(error)})")
+
+
+def _reason(error: BaseException) -> str:
+    inner = getattr(error, "os_error", None) or error
+    return getattr(inner, "strerror", None) or str(inner) or type(inner).__name__
+
+
+def _without_headers(error: Exception) -> Exception | None:
+    """Give the cause to show: not one that carries the request's headers, and without frames that hold them."""
+    return None if isinstance(error, aiohttp.ClientResponseError) else error.with_traceback(None)
+
+
+@attrs.frozen
+class ClassifyTransport:
+    """Turns an answer that says "failed" into an error."""
+
+    inner: Transport
+    classify: Callable[[Response], ProviderError | None]
+    store: CredentialStore | None = None
+
+    async def send(self, request: Request, /) -> Response:
+        """Send, and raise what the answer means."""
+        response = await self.inner.send(request)
+        error = self.classify(response)
+        if 300 <= response.status < 400:
+            host = urlsplit(response.headers.get("Location", "")).netloc or "an unnamed place"
+            text = (
+                f"{request.host} redirects to {host}, which is refused: set the endpoint to where the service really is"
+            )
+            error = InvalidRequestError(text, status=response.status)
+        if error is None:
+            return response
+        error.request_id = error.request_id or response.headers.get("X-Request-Id", "")
+        if self.store is not None:
+            error.args = (self.store.scrub(error.message), *error.args[1:])
+        raise error

@@ -1,0 +1,237 @@
+"""Two ways to prove who one is: a signature with access and secret key, or a token of IAM.
+
+Source: IAM API reference, "Obtaining a user token through password authentication"; credential discovery of the
+vendor's SDK. The account named in errors and quotas is the project, or the region where that is not known yet.
+"""
+
+from __future__ import annotations
+
+import configparser
+import json
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from metricsbridge.provider_kit import (
+    AuthenticationError,
+    ConfigurationError,
+    Credential,
+    DecodeError,
+    Request,
+    Secret,
+    decode_json,
+    parse_instant,
+)
+from metricsbridge_modelarts._errors import credential_rejected
+from metricsbridge_modelarts._signing import DATE_FORMAT, DATE_HEADER, SigningKey, authorization
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from metricsbridge.provider_kit import Authenticator, Response, Transport
+    from metricsbridge_modelarts._settings import ModelArtsSettings
+
+_PROFILE_VARIABLE: Final = "HUAWEICLOUD_SDK_CREDENTIALS_FILE"
+_PROFILE: Final = "~/.huaweicloud/credentials"
+_HINT: Final = (
+    "set access_key and secret_key, or username, password and domain_name; or set HUAWEICLOUD_SDK_AK and "
+    f"HUAWEICLOUD_SDK_SK; or write ak and sk under [basic] in {_PROFILE}"
+)
+
+
+@attrs.frozen(repr=False)
+class KeyCredential(Credential):
+    """An access key with its secret, and a security token where it is temporary."""
+
+    secret_key: Secret
+    security_token: Secret | None
+    key: SigningKey = attrs.field(eq=False)
+
+
+@attrs.frozen(repr=False)
+class TokenCredential(Credential):
+    """A token of IAM."""
+
+    token: Secret
+
+
+@attrs.frozen(repr=False)
+class _Found:
+    access_key: str
+    secret_key: Secret
+    security_token: Secret | None
+    project_id: str | None
+
+
+def make_authenticator(settings: ModelArtsSettings, /) -> Authenticator:
+    """Choose how to authenticate by what is set.
+
+    Raises:
+        ConfigurationError: Something is set by half, or nothing is found anywhere.
+    """
+    account = find_project(settings) or settings.region or "huaweicloud"
+    if settings.username is not None or settings.password is not None:
+        missing = [name for name in ("username", "password", "domain_name") if not getattr(settings, name)]
+        if missing:
+            raise ConfigurationError(f"a token needs username, password and domain_name: set {', '.join(missing)}")
+        return TokenAuthenticator(account=account, settings=settings, iam_url=settings.iam_url())
+    _find_keys(settings)
+    return KeyAuthenticator(account=account, settings=settings)
+
+
+def find_project(settings: ModelArtsSettings, /) -> str | None:
+    """Give the project's id from the settings, the environment or the profile, or None."""
+    if settings.project_id:
+        return settings.project_id
+    if settings.access_key or settings.username:
+        return None
+    found = _discover()
+    return found.project_id if found is not None else None
+
+
+def _find_keys(settings: ModelArtsSettings) -> _Found:
+    if settings.access_key and settings.secret_key:
+        return _Found(settings.access_key, settings.secret_key, settings.security_token, settings.project_id)
+    if settings.access_key or settings.secret_key:
+        missing = "secret_key" if settings.access_key else "access_key"
+        raise ConfigurationError(f"access_key and secret_key belong together: set {missing}")
+    found = _discover()
+    if found is None:
+        raise ConfigurationError(f"no credentials found: {_HINT}")
+    return found
+
+
+def _discover() -> _Found | None:
+    """Look in the environment, then in the profile file, as the vendor's SDK does."""
+    prefix = "HUAWEICLOUD_SDK_"
+    environment = {
+        name: os.environ.get(prefix + name.upper(), "") for name in ("ak", "sk", "security_token", "project_id")
+    }
+    if environment["ak"] and environment["sk"]:
+        return _found(environment)
+    path = Path(os.environ.get(_PROFILE_VARIABLE) or _PROFILE).expanduser()
+    parser = configparser.ConfigParser(interpolation=None)
+    try:
+        parser.read_string(path.read_text("utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, UnicodeDecodeError, configparser.Error):
+        raise ConfigurationError(f"the profile file {str(path)!r} can't be read as INI: mend or remove it") from None
+    if not parser.has_section("basic") or not parser.get("basic", "ak", fallback=""):
+        return None
+    return _found(dict(parser["basic"]))
+
+
+def _found(fields: Mapping[str, str]) -> _Found:
+    token = fields.get("security_token")
+    return _Found(
+        access_key=fields["ak"],
+        secret_key=Secret(fields.get("sk", "")),
+        security_token=Secret(token) if token else None,
+        project_id=fields.get("project_id") or None,
+    )
+
+
+def _date(now_ms: int) -> str:
+    return datetime.fromtimestamp(now_ms // 1000, UTC).strftime(DATE_FORMAT)
+
+
+@attrs.frozen(kw_only=True)
+class KeyAuthenticator:
+    """Signs with an access key; obtaining looks the key up again, so that a rotated one is found."""
+
+    account: str
+    settings: ModelArtsSettings = attrs.field(repr=False)
+
+    async def obtain(self, transport: Transport, now_ms: int, /) -> KeyCredential:
+        """Look the key up; no request is made."""
+        found = _find_keys(self.settings)
+        key = SigningKey.of(found.access_key, found.secret_key.reveal())
+        return KeyCredential(found.secret_key, found.security_token, key)
+
+    def sign(self, request: Request, credential: Credential, now_ms: int, nonce: str, /) -> Request:
+        """Give the request with its signature over everything but what HTTP itself adds."""
+        assert isinstance(credential, KeyCredential)
+        host, _, path = request.url.partition("://")[2].partition("/")
+        headers = {**request.headers, "Host": host, DATE_HEADER: _date(now_ms)}
+        if credential.security_token is not None:
+            headers["X-Security-Token"] = credential.security_token.reveal()
+        headers["Authorization"] = authorization(
+            credential.key, request.method, f"/{path}", request.params, headers, request.body
+        )
+        return attrs.evolve(request, headers=headers)
+
+    def rejected(self, response: Response, /) -> bool:
+        """Tell whether the key was refused."""
+        return credential_rejected(response)
+
+
+def _login(settings: ModelArtsSettings) -> bytes:
+    """Give the body of the log-in; made here so that the password is in no frame that may fail."""
+    assert settings.password is not None
+    user = {
+        "name": settings.username,
+        "password": settings.password.reveal(),
+        "domain": {"name": settings.domain_name},
+    }
+    project = find_project(settings)
+    scope = {"id": project} if project else {"name": settings.region}
+    identity = {"methods": ["password"], "password": {"user": user}}
+    return json.dumps({"auth": {"identity": identity, "scope": {"project": scope}}}).encode()
+
+
+@attrs.frozen
+class _Token:
+    expires_at: str
+
+
+@attrs.frozen
+class _TokenAnswer:
+    token: _Token
+
+
+@attrs.frozen(kw_only=True)
+class TokenAuthenticator:
+    """Logs in with a password; the token is valid for a day, less when the password or permissions change."""
+
+    account: str
+    settings: ModelArtsSettings = attrs.field(repr=False)
+    iam_url: str
+
+    async def obtain(self, transport: Transport, now_ms: int, /) -> TokenCredential:
+        """Ask IAM for a token.
+
+        Raises:
+            AuthenticationError: The user, password or account is wrong, or the answer holds no token.
+        """
+        response = await transport.send(
+            Request(
+                "POST",
+                f"{self.iam_url}/v3/auth/tokens",
+                (("nocatalog", "true"),),
+                {"Content-Type": "application/json"},
+                _login(self.settings),
+                "KeystoneCreateUserTokenByPassword",
+            )
+        )
+        token = response.headers.get("X-Subject-Token", "")
+        if not token:
+            raise AuthenticationError("IAM answered without a token: check iam_endpoint", status=response.status)
+        expires = decode_json(response.body, _TokenAnswer).token.expires_at
+        try:
+            expires_ms = parse_instant(datetime.fromisoformat(expires))
+        except ValueError as error:
+            raise DecodeError("the token's expires_at is no time with a zone", path="$.token.expires_at") from error
+        return TokenCredential(Secret(token), expires_ms=expires_ms)
+
+    def sign(self, request: Request, credential: Credential, now_ms: int, nonce: str, /) -> Request:
+        """Give the request with the token."""
+        assert isinstance(credential, TokenCredential)
+        return attrs.evolve(request, headers={**request.headers, "X-Auth-Token": credential.token.reveal()})
+
+    def rejected(self, response: Response, /) -> bool:
+        """Tell whether the token was refused."""
+        return credential_rejected(response)

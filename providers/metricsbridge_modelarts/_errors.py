@@ -1,0 +1,105 @@
+"""What an answer of ModelArts, of the API gateway before it, or of IAM means.
+
+The same code stands for different things under different HTTP statuses (``ModelArts.0203`` is a bad token under 401 and
+403, ``0112`` and ``0210`` change too), so the table goes by (status, code). Sources: ModelArts API reference, error
+codes; API Gateway user guide, error codes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from metricsbridge.provider_kit import (
+    AuthenticationError,
+    DecodeError,
+    InvalidRequestError,
+    NotFoundError,
+    PermissionDeniedError,
+    ServiceUnavailableError,
+    ThrottledError,
+    error_class,
+    make_error,
+    parse_json,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from metricsbridge.provider_kit import ProviderError, Response
+
+CODES: Final[Mapping[tuple[int, str], type[ProviderError]]] = {
+    (400, "ModelArts.2775"): NotFoundError,  # the job does not exist: 400, not 404
+    (400, "ModelArts.2842"): NotFoundError,  # nor the experiment
+    (400, "ModelArts.2771"): PermissionDeniedError,
+    (400, "ModelArts.0204"): AuthenticationError,  # a token without a project
+    (401, "APIGW.0301"): AuthenticationError,
+    (401, "APIGW.0307"): AuthenticationError,
+    (403, "ModelArts.0203"): AuthenticationError,  # a bad token
+    (403, "ModelArts.0206"): AuthenticationError,  # a bad key or signature
+    (403, "ModelArts.2784"): AuthenticationError,  # a bad token
+    (404, "ModelArts.2786"): PermissionDeniedError,  # the token's project is another one
+    (405, "ModelArts.2803"): InvalidRequestError,
+    (429, "ModelArts.2799"): ThrottledError,
+    (429, "ModelArts.4206"): ThrottledError,
+    (429, "APIGW.0308"): ThrottledError,
+    (500, "ModelArts.2955"): ServiceUnavailableError,  # the metrics store behind it fails
+}
+"""(HTTP status, code) where the code tells more than the status."""
+
+REJECTED: Final = frozenset({
+    (403, "ModelArts.0203"), (403, "ModelArts.0206"), (403, "ModelArts.2784"), (400, "ModelArts.0204"),
+})  # fmt: skip
+"""Answers besides 401 after which a new credential may help."""
+
+_ADVICE: Final[Mapping[type[ProviderError], str]] = {
+    AuthenticationError: (
+        "check access_key and secret_key (or username, password and domain_name), and this machine's clock"
+    ),
+    PermissionDeniedError: (
+        "the account needs modelarts:trainJob:get for this project, and project_id must be the region's"
+    ),
+    NotFoundError: "check the id, the region and the project",
+    ThrottledError: "lower the rate with limits",
+}
+
+
+def error_fields(response: Response, /) -> tuple[str, str, str]:
+    """Give (code, message, request id) of an error's body, in any of the forms that the services use."""
+    try:
+        document = parse_json(response.body)
+    except DecodeError:
+        return "", "", ""
+    if not isinstance(document, dict):
+        return "", "", ""
+    nested = document.get("error")
+    fields: dict[str, Any] = nested if isinstance(nested, dict) else document
+    code = _first(fields, "error_code", "errorCode", "code")
+    message = _first(fields, "error_msg", "error_message", "errorMsg", "message")
+    return code, message, _first(document, "request_id", "requestId")
+
+
+def _first(fields: Mapping[str, Any], *names: str) -> str:
+    found = next((fields[name] for name in names if fields.get(name) not in (None, "")), "")
+    return "".join([c for c in str(found)[:400] if c.isprintable()])
+
+
+def classify(response: Response, /) -> ProviderError | None:
+    """Give the error that an answer means, or None for a success."""
+    cls = error_class(response.status)
+    if cls is None:
+        return None
+    code, message, request_id = error_fields(response)
+    cls = CODES.get((response.status, code), cls)
+    text = message or f"the service answered HTTP {response.status}"
+    if cls in _ADVICE:
+        text = f"{text}; {_ADVICE[cls]}"
+    error = make_error(cls, text, response, code=code)
+    error.request_id = request_id or response.headers.get("X-IAM-Trace-Id", "")
+    return error
+
+
+def credential_rejected(response: Response, /) -> bool:
+    """Tell whether a new credential may help."""
+    if response.status == 401:
+        return True
+    return response.status in (400, 403) and (response.status, error_fields(response)[0]) in REJECTED

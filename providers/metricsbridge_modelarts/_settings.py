@@ -1,0 +1,107 @@
+"""What a user sets, and the regions that the vendor names."""
+
+# Annotations are read at run time here, to check settings against.
+
+import os
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import Final, Literal
+
+import attrs
+
+from metricsbridge.provider_kit import ConfigurationError, Secret
+
+_REGIONS: Final[Mapping[str, str]] = {
+    **dict.fromkeys(
+        (
+            "af-north-1", "af-south-1", "ap-southeast-2", "ap-southeast-3", "ap-southeast-4", "cn-east-3", "cn-east-4",
+            "cn-north-1", "cn-north-2", "cn-north-4", "cn-north-9", "cn-north-11", "cn-north-12", "cn-south-1",
+            "cn-southwest-2", "cn-southwest-3", "la-north-2", "la-south-2", "me-east-1", "sa-brazil-1", "tr-west-1",
+        ),
+        "myhuaweicloud.com",
+    ),
+    "ap-southeast-1": "myhuaweicloud.cn",
+    "eu-west-101": "myhuaweicloud.eu",
+}  # fmt: skip
+"""Region to domain (region table of the vendor's SDK; the European site has a domain of its own)."""
+
+Anchor = Literal["auto", "start", "end"]
+
+
+@attrs.frozen(kw_only=True)
+class ModelArtsSettings:
+    """Settings of the provider ``modelarts``, in the vendor's own terms.
+
+    Credentials that are left out are looked for where the vendor's SDK looks: the variables ``HUAWEICLOUD_SDK_AK``,
+    ``_SK``, ``_SECURITY_TOKEN`` and ``_PROJECT_ID``, then the profile ``[basic]`` of ``~/.huaweicloud/credentials`` or
+    of the file that ``HUAWEICLOUD_SDK_CREDENTIALS_FILE`` names.
+
+    Attributes:
+        region: For example ``cn-north-4``.
+        endpoint: URL of the service; overrides the region's.
+        project_id: Id of the project in that region; looked up by the region's name where it is left out.
+        access_key: With ``secret_key``, and ``security_token`` where it is temporary: requests are signed.
+        username: With ``password`` and ``domain_name`` (the account): an IAM token is obtained and renewed.
+        iam_endpoint: URL of IAM; overrides the region's.
+        anchor: The service gives no times. ``start`` counts minutes from the job's start, ``end`` back from its end or
+            now; ``auto`` is ``start`` unless a long job's series is shorter than its life, as when only the last days
+            are kept.
+    """
+
+    region: str | None = None
+    endpoint: str | None = None
+    project_id: str | None = None
+    access_key: str | None = None
+    secret_key: Secret | None = None
+    security_token: Secret | None = None
+    username: str | None = None
+    password: Secret | None = None
+    domain_name: str | None = None
+    iam_endpoint: str | None = None
+    anchor: Anchor = attrs.field(default="auto", validator=attrs.validators.in_(("auto", "start", "end")))
+
+    def service_url(self) -> str:
+        """Give the URL of the service, without a slash at its end.
+
+        Raises:
+            ConfigurationError: Neither an endpoint nor a known region is set.
+        """
+        return self._url("modelarts", self.endpoint, self._region_variable())
+
+    def iam_url(self) -> str:
+        """Give the URL of IAM, without a slash at its end.
+
+        Raises:
+            ConfigurationError: Neither an endpoint nor a known region is set.
+        """
+        return self._url("iam", self.iam_endpoint, "HUAWEICLOUD_SDK_IAM_ENDPOINT")
+
+    def _region_variable(self) -> str:
+        return f"HUAWEICLOUD_SDK_REGION_MODELARTS_{(self.region or '').upper().replace('-', '_')}"
+
+    def _url(self, service: str, endpoint: str | None, variable: str) -> str:
+        setting = "endpoint" if service == "modelarts" else "iam_endpoint"
+        named = endpoint or os.environ.get(variable, "").split(",")[0].strip()
+        if named:
+            return check_url(setting, named)
+        if self.region is None:
+            raise ConfigurationError(f"set region, such as region='cn-north-4', or {setting}")
+        domain = _REGIONS.get(self.region)
+        if domain is None:
+            close = get_close_matches(self.region, _REGIONS, n=1)
+            hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(sorted(_REGIONS))}"
+            raise ConfigurationError(f"unknown region {self.region!r}: {hint} For any other region set {setting}")
+        return f"https://{service}.{self.region}.{domain}"
+
+
+def check_url(setting: str, url: str, /) -> str:
+    """Give the URL of an endpoint without a slash at its end; a bare host gets ``https://``.
+
+    Raises:
+        ConfigurationError: It has another scheme, or no host.
+    """
+    full = url if "://" in url else f"https://{url}"
+    scheme, _, rest = full.partition("://")
+    if scheme not in ("http", "https") or not rest.strip("/") or not rest.isprintable() or " " in rest:
+        raise ConfigurationError(f"{setting}: write a URL such as https://host, got scheme {scheme!r}")
+    return full.rstrip("/")

@@ -1,0 +1,270 @@
+"""The provider ``modelarts``: training jobs through ModelArts' API v2.
+
+The service gives one task's metrics in one answer: one value a minute since the job began, without times, window or
+paging. So a query is one call for each task, and the times are inferred: value ``i`` stands for minute ``i`` of the
+job, counted from the calendar minute in which it started. (The documents name no anchor; a recorded job of the same
+service has exactly one value for each calendar minute that it touched.)
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Final
+
+import attrs
+import numpy as np
+
+from metricsbridge.provider_kit import (
+    Accelerators,
+    Call,
+    ConfigurationError,
+    Job,
+    JobStatus,
+    NumberArrays,
+    Request,
+    SeriesBatch,
+    SeriesKey,
+    Statistic,
+    Task,
+    Timing,
+    check_id,
+    decode_json,
+    decode_number_arrays,
+    path_segment,
+    regular_times,
+    vendor_metric,
+)
+from metricsbridge_modelarts._catalog import V2, Entry
+from metricsbridge_modelarts._credentials import find_project
+from metricsbridge_modelarts._wire import JobPage, Projects, TrainingJob
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping, Sequence
+
+    from metricsbridge.provider_kit import JobSearch, NamedArrays, Query, Transport
+    from metricsbridge_modelarts._settings import Anchor, ModelArtsSettings
+
+SHOW_METRICS: Final = "ShowTrainingJobMetrics"
+SHOW_JOB: Final = "ShowTrainingJobDetails"
+LIST_JOBS: Final = "ListTrainingJobs"
+LIST_PROJECTS: Final = "KeystoneListProjects"
+OPERATIONS: Final = (SHOW_METRICS, SHOW_JOB, LIST_JOBS)
+
+_MINUTE_MS: Final = 60_000
+_RETENTION_MS: Final = 3 * 24 * 60 * _MINUTE_MS
+"""The console keeps about three days of a job's metrics (user manual); the API's own reach is not documented."""
+
+_SLACK: Final = 5
+"""So many values fewer than minutes are no sign of a cut series."""
+
+_PAGE_SIZE: Final = 50
+
+_SCHEMA: Final = NumberArrays(series="metrics", name="metric", values="value", missing=-1.0)
+
+PHASES: Final[Mapping[str, JobStatus]] = {
+    "Creating": JobStatus.PENDING,
+    "Pending": JobStatus.PENDING,
+    "Running": JobStatus.RUNNING,
+    "Terminating": JobStatus.STOPPING,
+    "Completed": JobStatus.SUCCEEDED,
+    "Failed": JobStatus.FAILED,
+    "Abnormal": JobStatus.FAILED,
+    "Terminated": JobStatus.STOPPED,
+}
+"""The vendor's ``status.phase`` to ours; anything else is unknown."""
+
+
+@attrs.frozen
+class Anchoring:
+    """What the times of a series are counted from: kept in ``Job.payload`` and ``Call.payload``.
+
+    Attributes:
+        start_ms: The job's start.
+        end_ms: Its end; None while it runs.
+        anchor: As in the settings.
+        everything: Whether all metrics of the answer are wanted, those outside the catalog too.
+    """
+
+    start_ms: int
+    end_ms: int | None
+    anchor: Anchor
+    everything: bool = True
+
+    def first_ms(self, count: int, received_ms: int) -> tuple[int, int]:
+        """Give the time of the first of ``count`` values, and how far it may be off, both in ms."""
+        start = self.start_ms // _MINUTE_MS * _MINUTE_MS
+        # A running job's current minute is not complete, so it is not there yet.
+        last = (self.end_ms if self.end_ms is not None else received_ms - _MINUTE_MS) // _MINUTE_MS * _MINUTE_MS
+        expected = (last - start) // _MINUTE_MS + 1
+        cut = expected * _MINUTE_MS > _RETENTION_MS and count < expected - _SLACK
+        if self.anchor == "end" or (self.anchor == "auto" and cut):
+            return last - (count - 1) * _MINUTE_MS, 2 * _MINUTE_MS
+        return start, _MINUTE_MS
+
+
+async def connect(settings: ModelArtsSettings, transport: Transport) -> ModelArts:
+    """Make the provider; where no project id is given, IAM is asked for the project named as the region.
+
+    Raises:
+        ConfigurationError: There is not exactly one such project, or no endpoint is known.
+    """
+    url = settings.service_url()
+    project = find_project(settings) or await _look_up_project(settings, transport)
+    return ModelArts(transport, url, check_id(project, "project id"), settings.anchor)
+
+
+async def _look_up_project(settings: ModelArtsSettings, transport: Transport) -> str:
+    if settings.region is None:
+        raise ConfigurationError("set project_id, or region so that the project can be looked up")
+    url = f"{settings.iam_url()}/v3/projects"
+    response = await transport.send(Request("GET", url, (("name", settings.region),), operation=LIST_PROJECTS))
+    found = decode_json(response.body, Projects).projects
+    if len(found) != 1:
+        raise ConfigurationError(f"IAM knows {len(found)} projects named {settings.region!r}, not one: set project_id")
+    return found[0].id
+
+
+class ModelArts:
+    """Training jobs of one project."""
+
+    def __init__(self, transport: Transport, url: str, project_id: str, anchor: Anchor) -> None:
+        self._transport = transport
+        self._url = f"{url}/v2/{path_segment(project_id, 'project id')}"
+        self._headers = {"X-Project-Id": project_id}
+        self._anchor = anchor
+
+    async def get_job(self, job_id: str, /) -> Job:
+        """Describe a job.
+
+        Raises:
+            ProviderError: ``NotFoundError`` where there is no such job.
+        """
+        url = f"{self._url}/training-jobs/{path_segment(job_id, 'job id')}"
+        response = await self._transport.send(Request("GET", url, headers=self._headers, operation=SHOW_JOB))
+        return self._job(decode_json(response.body, TrainingJob))
+
+    async def list_jobs(self, search: JobSearch, /) -> AsyncIterator[Job]:
+        """Give the jobs that match, the newest first. The vendor's ``offset`` is a page number."""
+        given = 0
+        seen: set[str] = set()
+        page_number = 0
+        while True:
+            page = await self._search(search, page_number)
+            items = page.items or ()
+            for item in items:
+                job = self._job(item)
+                # A job created between two pages moves others to the next one, where they come again.
+                if job.id in seen or (search.status is not None and job.status not in search.status):
+                    continue
+                seen.add(job.id)
+                yield job
+                given += 1
+                if given == search.limit:
+                    return
+            page_number += 1
+            if not items or (page.count is not None and page_number * _PAGE_SIZE >= page.count):
+                return
+
+    async def _search(self, search: JobSearch, page_number: int) -> JobPage:
+        filters = []
+        if search.name is not None:
+            filters.append({"key": "name", "operator": "like", "value": [search.name]})
+        if search.created is not None:
+            times = [str(search.created.start_ms), str(search.created.end_ms - 1)]
+            filters.append({"key": "create_time", "operator": "between", "value": times})
+        phases = [phase for phase, status in PHASES.items() if search.status is not None and status in search.status]
+        if phases and JobStatus.UNKNOWN not in (search.status or ()):
+            filters.append({"key": "phase", "operator": "in", "value": phases})
+        body = {
+            "offset": page_number, "limit": _PAGE_SIZE, "sort_by": "create_time", "order": "desc", "filters": filters,
+        }  # fmt: skip
+        headers = {**self._headers, "Content-Type": "application/json"}
+        request = Request(
+            "POST", f"{self._url}/training-job-searches", headers=headers, body=json.dumps(body).encode(),
+            operation=LIST_JOBS,
+        )  # fmt: skip
+        response = await self._transport.send(request)
+        return decode_json(response.body, JobPage)
+
+    def _job(self, item: TrainingJob) -> Job:
+        status = PHASES.get(item.status.phase, JobStatus.UNKNOWN)
+        start_ms = item.status.start_time or None
+        end_ms = None
+        if status.terminal and start_ms is not None and item.status.duration is not None:
+            end_ms = start_ms + item.status.duration
+        return Job(
+            id=item.metadata.id,
+            name=item.metadata.name,
+            status=status,
+            vendor_status=item.status.phase,
+            create_time_ms=item.metadata.create_time,
+            start_time_ms=start_ms,
+            end_time_ms=end_ms,
+            accelerators=_accelerators(item),
+            tasks=tuple([Task(id=name) for name in item.status.tasks or ()]),
+        )
+
+    def plan(self, job: Job, query: Query, /) -> Sequence[Call]:
+        """Give one call for each task: the answer holds every metric, and only tasks have metrics."""
+        if query.per != "task" or job.start_time_ms is None:
+            return ()
+        served = [entry.metric for entry in V2.values()]
+        passed = vendor_metric("modelarts", "")
+        asked = served if query.metrics is None else [m for m in query.metrics if m in served or m.startswith(passed)]
+        if not asked:
+            return ()
+        payload = Anchoring(job.start_time_ms, job.end_time_ms, self._anchor, query.metrics is None)
+        return [
+            Call(
+                operation=SHOW_METRICS, targets=((job.id, task.id),), metrics=tuple(asked), window=query.window,
+                step_ms=_MINUTE_MS, retention_ms=_RETENTION_MS, payload=payload,
+            )
+            for task in job.tasks
+            if query.selects(task)
+        ]  # fmt: skip
+
+    async def fetch(self, call: Call, /) -> SeriesBatch:
+        """Read one task's metrics; 204 or an empty body says that there are none yet."""
+        job, task = call.targets[0]
+        url = f"{self._url}/training-jobs/{path_segment(job, 'job id')}/metrics/{path_segment(task, 'task id')}"
+        response = await self._transport.send(Request("GET", url, headers=self._headers, operation=SHOW_METRICS))
+        if not response.body:
+            return SeriesBatch.empty()
+        return to_batch(decode_number_arrays(response.body, _SCHEMA), call, response.received_ms)
+
+
+def to_batch(arrays: NamedArrays, call: Call, received_ms: int, /) -> SeriesBatch:
+    """Give an answer's arrays as canonical series with inferred times; metrics outside the catalog pass through."""
+    job, task = call.targets[0]
+    anchoring = call.payload
+    assert isinstance(anchoring, Anchoring)
+    entries = [V2.get(name) or Entry(vendor_metric("modelarts", name), "", 1.0) for name in arrays.names]
+    lengths = np.diff(arrays.offsets)
+    starts = [anchoring.first_ms(count, received_ms) for count in lengths.tolist()]
+    divisors = {entry.divide for entry in entries}
+    count = len(entries)
+    batch = SeriesBatch(
+        keys=tuple([SeriesKey(job, task, "", entry.metric) for entry in entries]),
+        unit=tuple([entry.unit for entry in entries]),
+        interval_ms=(_MINUTE_MS,) * count,
+        timing=(Timing.INFERRED,) * count,
+        time_error_ms=tuple([error for _, error in starts]),
+        statistic=(Statistic.MEAN,) * count,
+        offsets=arrays.offsets,
+        times=regular_times(arrays.offsets, [first for first, _ in starts], _MINUTE_MS),
+        values=arrays.values
+        / (divisors.pop() if len(divisors) == 1 else np.repeat([entry.divide for entry in entries], lengths)),
+    )
+    if anchoring.everything:
+        return batch
+    return batch.select([index for index, key in enumerate(batch.keys) if key.metric in call.metrics])
+
+
+def _accelerators(item: TrainingJob) -> Accelerators | None:
+    resource = item.spec.resource if item.spec is not None else None
+    flavor = resource.flavor_detail if resource is not None else None
+    info = flavor.flavor_info if flavor is not None else None
+    for kind, device in (("gpu", info.gpu), ("npu", info.npu)) if info is not None else ():
+        if device is not None and device.unit_num:
+            return Accelerators(kind=kind, count=device.unit_num, model=device.product_name or "")
+    return None
