@@ -41,7 +41,10 @@ class FakeClock:
 
     def advance(self, seconds: float, /) -> None:
         """Move the time on; scopes whose deadline has come are cancelled."""
-        self._elapsed += seconds
+        self._reach(self._elapsed + seconds)
+
+    def _reach(self, elapsed: float) -> None:
+        self._elapsed = max(self._elapsed, elapsed)
         for scope, deadline in self._deadlines.items():
             if deadline <= self._elapsed:
                 scope.cancel()
@@ -52,15 +55,22 @@ class FakeClock:
         entry = (self._elapsed + max(0.0, seconds), self._ids)
         heapq.heappush(self._sleepers, entry)
         try:
-            turns = 0
-            while turns < _YIELDS:
-                await anyio.lowlevel.checkpoint()
-                turns = turns + 1 if self._sleepers[0] == entry else 0
+            while self._elapsed < entry[0]:
+                await self._turn(entry)
+                # A deadline on the way comes first; whoever it cancels wakes then.
+                stops = [at for at in self._deadlines.values() if self._elapsed < at < entry[0]]
+                self._reach(min(stops, default=entry[0]))
+            await anyio.lowlevel.checkpoint()
         finally:
             self._sleepers.remove(entry)
             heapq.heapify(self._sleepers)
-        if entry[0] > self._elapsed:
-            self.advance(entry[0] - self._elapsed)
+
+    async def _turn(self, entry: tuple[float, int]) -> None:
+        """Wait until this sleeper is the earliest, and has let the others run for a while."""
+        turns = 0
+        while turns < _YIELDS and self._elapsed < entry[0]:
+            await anyio.lowlevel.checkpoint()
+            turns = turns + 1 if self._sleepers[0] == entry else 0
 
     @contextmanager
     def deadline(self, seconds: float | None, /) -> Iterator[anyio.CancelScope]:

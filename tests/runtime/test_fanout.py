@@ -1,0 +1,128 @@
+"""Bounded, lazy, complete: every item is handled once, children before the next item of the list."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import anyio
+import anyio.lowlevel
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from metricsbridge.runtime._fanout import FanOut
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+Tree = list["Tree"]
+TREES = st.recursive(st.just([]), lambda inner: st.lists(inner, max_size=4), max_leaves=30)
+
+
+def count(trees: Iterable[Tree]) -> int:
+    return sum(1 + count(tree) for tree in trees)
+
+
+@given(trees=st.lists(TREES, max_size=8), workers=st.integers(1, 6))
+async def test_every_item_is_handled_once_and_never_more_at_once_than_workers(trees: list[Tree], workers: int) -> None:
+    handled = busy = most = 0
+
+    async def handle(tree: Tree) -> Iterable[Tree]:
+        nonlocal handled, busy, most
+        busy += 1
+        most = max(most, busy)
+        await anyio.lowlevel.checkpoint()
+        busy -= 1
+        handled += 1
+        return iter(tree)
+
+    async with anyio.create_task_group() as tasks:
+        FanOut(iter(trees), handle, workers=workers).start(tasks)
+    assert handled == count(trees)
+    assert most <= workers
+
+
+async def test_the_list_is_read_only_as_fast_as_work_gets_done() -> None:
+    read = done = 0
+
+    def items() -> Iterable[int]:
+        nonlocal read
+        for number in range(1000):
+            read += 1
+            assert read - done <= 5
+            yield number
+
+    async def handle(item: int) -> Iterable[int]:
+        nonlocal done
+        await anyio.lowlevel.checkpoint()
+        done += 1
+        return ()
+
+    async with anyio.create_task_group() as tasks:
+        FanOut(iter(items()), handle, workers=4).start(tasks)
+    assert done == 1000
+
+
+async def test_children_come_before_the_next_item() -> None:
+    order: list[str] = []
+
+    async def handle(item: str) -> Iterable[str]:
+        order.append(item)
+        return [item + "x", item + "y"] if len(item) == 1 else ()
+
+    async with anyio.create_task_group() as tasks:
+        FanOut(iter("ab"), handle, workers=1).start(tasks)
+    assert order == ["a", "ax", "ay", "b", "bx", "by"]
+
+
+async def test_a_waiting_worker_takes_up_the_children_of_another() -> None:
+    running = anyio.Event()
+
+    async def handle(item: int) -> Iterable[int]:
+        if item == 0:
+            await anyio.wait_all_tasks_blocked()
+            return [1, 2]
+        if item == 1:
+            await running.wait()
+        else:
+            running.set()
+        return ()
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            FanOut(iter([0]), handle, workers=2).start(tasks)
+    assert running.is_set()
+
+
+async def test_what_is_left_is_asked_for_until_there_is_nothing() -> None:
+    left = [["c"], ["b"], ["a"]]
+    handled: list[str] = []
+
+    async def handle(item: str) -> Iterable[str]:
+        handled.append(item)
+        return ()
+
+    async with anyio.create_task_group() as tasks:
+        FanOut(iter("x"), handle, workers=3, last=lambda: left.pop() if left else ()).start(tasks)
+    assert handled == ["x", "a", "b", "c"]
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+async def test_after_a_cancellation_every_item_is_done_or_unfinished(workers: int) -> None:
+    done: list[int] = []
+
+    async def handle(item: int) -> Iterable[int]:
+        if item == 5:
+            scope.cancel()
+        await anyio.lowlevel.checkpoint()
+        done.append(item)
+        return [item + 100] if item < 100 else ()
+
+    with anyio.CancelScope() as scope:
+        async with anyio.create_task_group() as tasks:
+            fan = FanOut(iter(range(10)), handle, workers=workers)
+            fan.start(tasks)
+    unfinished = list(fan.unfinished())
+    assert 5 in unfinished
+    expected = {*range(10), *(item + 100 for item in done if item < 100)}
+    assert sorted(done + unfinished) == sorted(expected)
