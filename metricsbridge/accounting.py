@@ -39,6 +39,7 @@ class Ledger:
     Attributes:
         asked: What each target is asked for; empty where the query asks for whatever there is.
         source: Which source.
+        started: Whether the jobs have begun to run; otherwise the calls only say what would be served.
         calls: The calls that were planned.
         open_calls: How many of them are not done.
         delivered: The units that have a value.
@@ -47,6 +48,7 @@ class Ledger:
 
     source: str
     asked: Mapping[Target, tuple[str, ...]]
+    started: bool = True
     calls: tuple[Call, ...] = ()
     open_calls: int = 0
     delivered: set[Unit] = attrs.field(factory=set)
@@ -72,6 +74,7 @@ class Ledger:
     def absences(self, now_ms: int, /) -> Iterator[Absence]:
         """Give what is neither delivered nor failed, once every call is done: one Absence per reason and metrics."""
         reasons = self._covered(now_ms)
+        uncovered: Reason = "unsupported" if self.started or self.calls else "not-started"
         groups: dict[tuple[Reason, tuple[str, ...]], list[Target]] = {}
         for target in {**self.asked, **reasons}:
             found: dict[Reason, list[str]] = {}
@@ -79,9 +82,9 @@ class Ledger:
             for metric in dict.fromkeys((*self.asked.get(target, ()), *covered)):
                 unit = (*target, metric)
                 if unit not in self.delivered and unit not in self.failed:
-                    found.setdefault(covered.get(metric, "unsupported"), []).append(metric)
+                    found.setdefault(covered.get(metric, uncovered), []).append(metric)
             if not covered and not found:
-                found["unsupported"] = []
+                found[uncovered] = []
             for reason, metrics in found.items():
                 groups.setdefault((reason, tuple(metrics)), []).append(target)
         for (reason, metrics_), targets in groups.items():
@@ -95,13 +98,10 @@ class Ledger:
             for target in call.targets:
                 of_target = reasons.setdefault(target, {})
                 for metric in call.metrics:
-                    if not forgotten:
+                    if not self.started:
+                        of_target[metric] = "not-started"
+                    elif not forgotten:
                         of_target[metric] = "no-data"
                     else:
                         of_target.setdefault(metric, "outside-retention")
         return reasons
-
-
-def not_started(job: Job, query: Query, source: str, /) -> Absence:
-    """Give the account of a job that never began to run."""
-    return Absence(targets=asked_targets(job, query), metrics=query.metrics or (), reason="not-started", source=source)

@@ -107,7 +107,7 @@ class Collector:
             else:
                 known = ", ".join(sorted(configured)) or "none"
                 raise ConfigurationError(
-                    f"source {name!r} is not configured (there are: {known}): add [sources.{name}] to metricsbridge.toml"
+                    f"source {name!r} is not configured (there are: {known}): add a table [sources.{name}] for it"
                 )
         return cls(opened, quota=quota, concurrency=concurrency, clock=clock)
 

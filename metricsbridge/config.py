@@ -26,6 +26,11 @@ CONFIG_PATHS: Final = (Path("metricsbridge.toml"), Path("~/.config/metricsbridge
 _SETTING_VARIABLE: Final = re.compile(r"METRICSBRIDGE__(?P<source>[A-Z0-9_]+?)__(?P<setting>[A-Z0-9_]+)")
 
 
+def _positive(_: object, attribute: "attrs.Attribute[Any]", value: float) -> None:
+    if not value > 0:
+        raise ConfigurationError(f"{attribute.name}: expected more than 0")
+
+
 @attrs.frozen(kw_only=True)
 class ConnectionSettings:
     """The settings that every source has, whatever its provider.
@@ -46,16 +51,24 @@ class ConnectionSettings:
     client_cert: Path | None = None
     client_key: Path | None = None
     proxy: str | None = attrs.field(default=None, repr=False)
-    timeout: float = attrs.field(default=60.0, validator=attrs.validators.gt(0))
-    max_body: int = attrs.field(default=64 * 1024 * 1024, validator=attrs.validators.ge(1))
-    concurrency: int = attrs.field(default=64, validator=attrs.validators.ge(1))
+    timeout: float = attrs.field(default=60.0, validator=_positive)
+    max_body: int = attrs.field(default=64 * 1024 * 1024, validator=_positive)
+    concurrency: int = attrs.field(default=64, validator=_positive)
     limits: Mapping[str, Rate] = attrs.field(factory=dict)
 
 
 def _structure_limits(value: Any, _: Any) -> dict[str, Rate]:
     if not isinstance(value, Mapping):
-        raise ValueError("expected a table of operation = rate")
-    return {operation: rate if isinstance(rate, Rate) else Rate.parse(str(rate)) for operation, rate in value.items()}
+        raise ConfigurationError("expected a table of operation = rate")
+    return {operation: rate if isinstance(rate, Rate) else _rate(operation, rate) for operation, rate in value.items()}
+
+
+def _rate(operation: str, value: Any) -> Rate:
+    try:
+        return Rate.parse(str(value))
+    except ValueError:
+        message = f"{operation}: expected a rate such as '50/s', '10/m' or 'unlimited'"
+    raise ConfigurationError(message)  # outside the block: the error there quotes the value
 
 
 _CONVERTER = make_converter(forbid_extra_keys=True)
@@ -82,7 +95,10 @@ def check_settings(cls: type, provider: str, settings: Mapping[str, Any], /) -> 
         try:
             structured.append(_CONVERTER.structure({n: v for n, v in given.items() if n in names}, kind))
         except Exception as error:
-            problems += [f"{path.removeprefix('$.')}: {problem}" for path, problem in field_errors(error)]
+            problems += [
+                problem if path == "$" else f"{path.removeprefix('$.')}: {problem}"
+                for path, problem in field_errors(error)
+            ]
     if problems:
         text = "; ".join(problems)
         raise ConfigurationError(f"settings of provider {provider!r}: {text}")

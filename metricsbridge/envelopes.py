@@ -5,8 +5,11 @@ For jobs and settings; the samples of a series go through ``metricsbridge.series
 
 from __future__ import annotations
 
+import re
+from contextlib import suppress
+from enum import Enum
 from pathlib import Path
-from typing import Any, TypeVar, get_args, get_origin
+from typing import Any, Final, Literal, TypeVar, get_args, get_origin
 
 import attrs
 import cattrs
@@ -14,7 +17,7 @@ import msgspec
 from cattrs.errors import ClassValidationError, ForbiddenExtraKeysError, IterableValidationError
 from cattrs.gen import make_dict_structure_fn
 
-from metricsbridge.errors import DecodeError
+from metricsbridge.errors import ConfigurationError, DecodeError
 from metricsbridge.secret import Secret
 
 T = TypeVar("T")
@@ -42,24 +45,23 @@ def _exact(kind: type, wanted: str) -> Any:
     return structure
 
 
+_WHOLE: Final = re.compile(r"\s*-?[0-9]{1,400}\s*")
+
+
 def _structure_int(value: Any, _: type) -> int:
     if type(value) is int:
         return value
     if type(value) is float and value.is_integer():
         return int(value)
-    if type(value) is str and value.strip().lstrip("-").isascii() and value.strip().lstrip("-").isdigit():
+    if type(value) is str and _WHOLE.fullmatch(value):
         return int(value)
     raise _WrongTypeError("a whole number", value)
 
 
 def _structure_float(value: Any, _: type) -> float:
-    if type(value) in (int, float):
-        return float(value)
-    if type(value) is str:
-        try:
+    if type(value) in (int, float) or (type(value) is str and value.isascii() and "_" not in value):
+        with suppress(ValueError, OverflowError):
             return float(value)
-        except ValueError:
-            pass
     raise _WrongTypeError("a number", value)
 
 
@@ -86,9 +88,28 @@ def make_converter(*, forbid_extra_keys: bool = False) -> cattrs.Converter:
     converter.register_structure_hook(float, _structure_float)
     converter.register_structure_hook(Secret, _structure_secret)
     converter.register_structure_hook(Path, _structure_path)
+    converter.register_structure_hook_factory(_is_choice, _of_choice)
     converter.register_structure_hook_factory(attrs.has, lambda cls: _of_table(cls, converter, forbid_extra_keys))
     converter.register_structure_hook_factory(_is_sequence, lambda kind: _of_list(kind, converter))
     return converter
+
+
+def _is_choice(kind: Any) -> bool:
+    return get_origin(kind) is Literal or (isinstance(kind, type) and issubclass(kind, Enum))
+
+
+def _of_choice(kind: Any) -> Any:
+    found = get_args(kind) if get_origin(kind) is Literal else tuple(kind)
+    choices = [(choice.value if isinstance(choice, Enum) else choice, choice) for choice in found]
+    wanted = f"one of {', '.join(repr(value) for value, _ in choices)}"
+
+    def structure(value: Any, _: type) -> Any:
+        for known, choice in choices:
+            if value is choice or (type(value) is type(known) and value == known):
+                return choice
+        raise _WrongTypeError(wanted, value)
+
+    return structure
 
 
 def _is_sequence(kind: Any) -> bool:
@@ -110,9 +131,9 @@ def _of_list(kind: Any, converter: cattrs.Converter) -> Any:
     element = get_args(kind)[0]
 
     def structure(value: Any, _: type) -> Any:
-        if not isinstance(value, list):
+        if not isinstance(value, (list, tuple)):
             raise _WrongTypeError("a list", value)
-        return tuple(converter.structure(value, list[element]))  # type: ignore[valid-type]  # known at run time only
+        return tuple(converter.structure(list(value), list[element]))  # type: ignore[valid-type]  # known at run time only
 
     return structure
 
@@ -151,14 +172,30 @@ def json_error(error: Exception, body: bytes, /) -> DecodeError:
     text = str(error)
     _, _, tail = text.partition("(byte ")
     offset = int(tail.partition(")")[0]) if tail.partition(")")[0].isdigit() else None
+    if isinstance(error, UnicodeDecodeError):  # the parser counts from the start of the one string
+        text, offset = "Input is not UTF-8", _utf8_end(body)
+    elif "truncated" in text:
+        offset = len(body)
     path = text.partition(" - at `")[2].rstrip("`") if " - at `" in text else ""
     kind = "an HTML page, as a proxy sends" if body.lstrip()[:1] == b"<" else f"{len(body)} bytes long"
     problem = text.partition(" - at `")[0] or type(error).__name__
     return DecodeError(f"the answer can't be decoded: {problem}; it is {kind}", path=path, offset=offset)
 
 
+def _utf8_end(body: bytes) -> int | None:
+    try:
+        body.decode()
+    except UnicodeDecodeError as error:
+        return error.start
+    return None
+
+
 def field_errors(error: BaseException, path: str = "$", /) -> list[tuple[str, str]]:
-    """Give (path, problem) for each bad field; problems name types, never values."""
+    """Give (path, problem) for each bad field; problems name types, never values.
+
+    What a converter or validator says is quoted where it raises ``ConfigurationError``; the texts of other errors,
+    which often quote the value, are left out.
+    """
     if isinstance(error, (ClassValidationError, IterableValidationError)):
         found: list[tuple[str, str]] = []
         for inner in error.exceptions:
@@ -172,10 +209,8 @@ def field_errors(error: BaseException, path: str = "$", /) -> list[tuple[str, st
         return found
     if isinstance(error, ForbiddenExtraKeysError):
         return [(f"{path}.{name}", "unknown") for name in sorted(error.extra_fields)]
-    if isinstance(error, KeyError):
-        return [(f"{path}.{error.args[0]}" if not path.endswith(f".{error.args[0]}") else path, "missing")]
-    if isinstance(error, _WrongTypeError):
-        return [(path, str(error))]
-    if isinstance(error, ValueError) and type(error) is ValueError:
+    if isinstance(error, KeyError) and error.args and path.endswith(f".{error.args[0]}"):
+        return [(path, "missing")]
+    if isinstance(error, (_WrongTypeError, ConfigurationError)):
         return [(path, str(error))]
     return [(path, f"not acceptable ({type(error).__name__})")]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from datetime import UTC
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, urlsplit
 
 import attrs
@@ -24,8 +26,15 @@ if TYPE_CHECKING:
 
 
 def encode(text: str, /) -> str:
-    """Percent-encode everything but RFC 3986's unreserved characters, as UTF-8."""
-    return quote(text, safe="-_.~")
+    """Percent-encode everything but RFC 3986's unreserved characters, as UTF-8.
+
+    Raises:
+        InvalidRequestError: The text has half of a surrogate pair, which no encoding of text can hold.
+    """
+    try:
+        return quote(text, safe="-_.~")
+    except UnicodeEncodeError as error:
+        raise InvalidRequestError(f"{text!r} can't be written as UTF-8") from error
 
 
 def check_id(value: str, what: str = "id", /) -> str:
@@ -114,21 +123,29 @@ class Response:
         return f"Response({self.status}, {len(self.body)} bytes)"
 
 
+_SECONDS: Final = re.compile(r"[0-9]{1,9}(\.[0-9]*)?")
+
+
 def retry_after_s(response: Response, /) -> float | None:
     """Give the seconds that ``Retry-After`` asks to wait (a number or an HTTP date, RFC 9110 section 10.2.3)."""
     text = response.headers.get("Retry-After", "").strip()
     if not text:
         return None
     try:
-        return max(0.0, float(text)) if text[0].isdigit() else _until(text, response)
+        return float(text) if _SECONDS.fullmatch(text) else _until(text, response)
     except (ValueError, OverflowError):
         return None
 
 
 def _until(text: str, response: Response) -> float:
     sent = response.headers.get("Date")
-    now_s = parsedate_to_datetime(sent).timestamp() if sent else response.received_ms / 1000
-    return max(0.0, parsedate_to_datetime(text).timestamp() - now_s)
+    now_s = _instant_s(sent) if sent else response.received_ms / 1000
+    return max(0.0, _instant_s(text) - now_s)
+
+
+def _instant_s(http_date: str) -> float:
+    instant = parsedate_to_datetime(http_date)  # without a zone in the obsolete forms: HTTP dates are in UTC
+    return (instant if instant.tzinfo is not None else instant.replace(tzinfo=UTC)).timestamp()
 
 
 _BY_STATUS: Mapping[int, type[ProviderError]] = {

@@ -56,4 +56,7 @@ def vendor_metric(provider: str, name: str, /) -> str:
 
 def is_metric_name(name: str, /) -> bool:
     """Tell whether a name can be asked for: a canonical one, or ``vendor.<provider>.<name>``."""
-    return name in METRICS or (name.startswith(VENDOR_PREFIX) and name.count(".") >= 2 and not name.endswith("."))
+    if not name.startswith(VENDOR_PREFIX):
+        return name in METRICS
+    provider, _, own = name.removeprefix(VENDOR_PREFIX).partition(".")
+    return bool(provider and own)

@@ -45,6 +45,8 @@ class TrainingJobMetrics(Protocol):
     def plan(self, job: Job, query: Query, /) -> Sequence[Call]:
         """Give the fewest calls that answer the query; pure, no I/O.
 
+        For a job that has not started it says what would be served; no such call is made.
+
         What the provider can't serve (a metric, a level, a task) it leaves out: whatever no call answers for is
         reported as unsupported. Each (target, metric) may be answered for by several calls with different windows.
         """
@@ -212,7 +214,8 @@ class ProviderSpec:
     Attributes:
         api: The version of the contract that the provider is written for.
         settings: An attrs class; what a user may set, in the vendor's own terms. Fields of type ``Secret`` are never
-            shown.
+            shown. Converters and validators raise ``ConfigurationError`` for what the user is to read; the texts of
+            other errors, which often quote the value, are left out.
         connect: Makes the provider from checked settings and the transport; the one place for I/O at opening.
         authenticator: Makes the authenticator from the settings.
         limits: Operation to the limit that the vendor documents.

@@ -22,6 +22,9 @@ _MARGIN_MS: Final = 300_000
 _LOCKOUT_MS: Final = 60_000
 """After a refusal nobody asks again for so long: repeated wrong log-ins lock accounts."""
 
+_MOST_UNPROVEN: Final = 3
+"""So many renewals in a row may be rejected, unused; then nobody asks again for ``_LOCKOUT_MS``."""
+
 _SHORTEST_SECRET: Final = 6
 """Shorter texts are no secrets of any vendor, and would be found everywhere."""
 
@@ -38,7 +41,8 @@ class CredentialStore:
         self._lock = anyio.Lock()
         self._current: Credential | None = None
         self._refused: tuple[int, AuthenticationError | PermissionDeniedError] | None = None
-        self._unproven_since: int | None = None
+        self._unproven = 0
+        self._renewed_ms = 0
 
     async def current(self) -> Credential:
         """Give the credential, obtaining or renewing it where need be.
@@ -58,10 +62,10 @@ class CredentialStore:
     async def after_rejection(self, rejected: Credential, /) -> Credential | None:
         """Give another credential than the rejected one, or None where asking for one would not help.
 
-        It would not help where the rejected one came from such a renewal itself and was never accepted.
+        It would not help where the renewals before it were never accepted either.
         """
-        unproven_since = self._unproven_since if self._current is rejected else None
-        if unproven_since is not None and self._clock.now_ms() - unproven_since < _LOCKOUT_MS:
+        recent = self._clock.now_ms() - self._renewed_ms < _LOCKOUT_MS
+        if self._current is rejected and self._unproven >= _MOST_UNPROVEN and recent:
             return None
         renewed = await self._renew(rejected)
         if renewed is rejected or renewed == rejected:
@@ -70,8 +74,8 @@ class CredentialStore:
 
     def accepted(self, credential: Credential, /) -> None:
         """Take note that the service accepts the credential."""
-        if self._unproven_since is not None and credential is self._current:
-            self._unproven_since = None
+        if self._unproven and credential is self._current:
+            self._unproven = 0
 
     async def _renew(self, stale: Credential | None) -> Credential:
         """Obtain a credential unless another call has done it meanwhile.
@@ -90,7 +94,8 @@ class CredentialStore:
                 self._refused = (self._clock.now_ms(), error.with_traceback(None))
                 raise
             self._refused = None
-            self._unproven_since = self._clock.now_ms() if stale is not None else None
+            self._unproven += stale is not None
+            self._renewed_ms = self._clock.now_ms()
             return self._current
 
     def scrub(self, text: str, /) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import attrs
 
-from metricsbridge.accounting import Ledger, asked_targets, not_started
+from metricsbridge.accounting import Ledger, asked_targets
 from metricsbridge.errors import (
     ConfigurationError,
     DeadlineExceededError,
@@ -125,7 +125,9 @@ class Run:
             self._deadline = self.clock.monotonic() + self.ask.timeout_s
         with self.clock.deadline(self.ask.timeout_s) as self._scope:
             async with anyio.create_task_group() as self._tasks:
-                self.advance()
+                # The first job that has a source starts that source's workers, which read on.
+                while self.advance() and not any(source.fan for source in self._sources.values()):
+                    pass
         if self._scope.cancelled_caught and not self._failures and self._input_error is None:
             self._report_unfinished()
         if self._input_error is not None:
@@ -250,8 +252,7 @@ class _Source:
         if ask.tasks is not None and job.tasks and ask.per != "job":
             self._report_unknown_tasks(item.place, job, ask.tasks)
         if job.start_time_ms is None:
-            self.run.emit((item.place, 0), not_started(job, self._query([job]), self.name))
-            return ()
+            return self._plan([(item.place, job)])
         self._ready.append((item.place, job))
         return self.last() if len(self._ready) >= self._max_jobs else ()
 
@@ -272,7 +273,7 @@ class _Source:
         place, jobs = ready[0][0], [job for _, job in ready]
         query = self._query(jobs)
         asked = {target: query.metrics or () for job in jobs for target in asked_targets(job, query)}
-        ledger = Ledger(source=self.name, asked=asked)
+        ledger = Ledger(source=self.name, asked=asked, started=jobs[0].start_time_ms is not None)
         provider: Any = self.provider
         try:
             ledger.plan(provider.plan_jobs(jobs, query) if self._max_jobs > 1 else provider.plan(jobs[0], query))
@@ -282,8 +283,9 @@ class _Source:
                 error=_ours(error, "plan"),
             )  # fmt: skip
             return ()
-        if not ledger.calls:
+        if not ledger.calls or not ledger.started:
             self._settle((place, 0), ledger)
+            return ()
         return (_CallItem(place, number, call, ledger) for number, call in enumerate(ledger.calls))
 
     async def _fetch(self, item: _CallItem) -> None:

@@ -34,13 +34,17 @@ def open_session(settings: ConnectionSettings, /) -> aiohttp.ClientSession:
     Raises:
         ConfigurationError: A certificate or key file can't be read.
     """
-    return aiohttp.ClientSession(
+    session = aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=settings.concurrency, ssl=_tls(settings)),
         cookie_jar=aiohttp.DummyCookieJar(),
         timeout=aiohttp.ClientTimeout(total=settings.timeout),
         proxy=settings.proxy,
         skip_auto_headers=("Content-Type",),
     )
+    # By default the session itself sends a request again when its connection breaks: a second signed request that
+    # limits, retries and reports would know nothing of.
+    session._retry_connection = False
+    return session
 
 
 def _tls(settings: ConnectionSettings) -> ssl.SSLContext | bool:

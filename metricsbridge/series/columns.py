@@ -113,6 +113,7 @@ class SeriesBatch:
 
     def samples(self, index: int, /) -> tuple[Int64, Float64]:
         """Give the times and values of one series, as views."""
+        index = range(len(self.keys))[index]
         part = slice(self.offsets[index], self.offsets[index + 1])
         return self.times[part], self.values[part]
 

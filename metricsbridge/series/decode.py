@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from functools import lru_cache
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import msgspec
 import numpy as np
 
 from metricsbridge.envelopes import json_error
-from metricsbridge.series.columns import Float64, Int64
+
+if TYPE_CHECKING:
+    from metricsbridge.errors import DecodeError
+    from metricsbridge.series.columns import Float64, Int64
 
 
 @attrs.frozen(kw_only=True)
@@ -56,7 +59,7 @@ def decode_number_arrays(body: bytes, schema: NumberArrays, /) -> NamedArrays:
         try:
             entries = nullable.decode(body).series
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise json_error(error, body) from error
+            raise _refusal(error, body) from error
         arrays = [[np.nan if value is None else value for value in entry.values] for entry in entries]
     values = np.array([*chain.from_iterable(arrays)], np.float64)
     if schema.missing is not None:
@@ -66,6 +69,23 @@ def decode_number_arrays(body: bytes, schema: NumberArrays, /) -> NamedArrays:
         offsets[1:] = [len(array) for array in arrays]
         offsets = offsets.cumsum()
     return NamedArrays(tuple([entry.name for entry in entries]), offsets, values)
+
+
+def _refusal(error: Exception, body: bytes) -> DecodeError:
+    """Give the DecodeError, with a path or an offset also where the parser tells neither."""
+    result = json_error(error, body)
+    if result.path or result.offset is not None:
+        return result
+    if isinstance(error, msgspec.ValidationError):
+        result.path = "$"
+    elif isinstance(error, msgspec.DecodeError):
+        result.offset = len(body)  # it breaks off
+    else:
+        try:
+            body.decode()
+        except UnicodeDecodeError as invalid:
+            result.offset = invalid.start
+    return result
 
 
 @lru_cache(maxsize=64)
@@ -92,7 +112,8 @@ def regular_times(offsets: Int64, first_ms: list[int], interval_ms: int, /) -> I
     """
     lengths = np.diff(offsets)
     position = np.arange(offsets[-1], dtype=np.int64) - np.repeat(offsets[:-1], lengths)
-    return np.repeat(np.array(first_ms, np.int64), lengths) + position * interval_ms
+    times: Int64 = np.repeat(np.array(first_ms, np.int64), lengths) + position * interval_ms
+    return times
 
 
 __all__ = ["NamedArrays", "NumberArrays", "decode_number_arrays", "regular_times"]

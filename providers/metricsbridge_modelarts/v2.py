@@ -206,14 +206,14 @@ class ModelArts:
 
     def plan(self, job: Job, query: Query, /) -> Sequence[Call]:
         """Give one call for each task: the answer holds every metric, and only tasks have metrics."""
-        if query.per != "task" or job.start_time_ms is None:
+        if query.per != "task":
             return ()
         served = [entry.metric for entry in V2.values()]
         passed = vendor_metric("modelarts", "")
         asked = served if query.metrics is None else [m for m in query.metrics if m in served or m.startswith(passed)]
         if not asked:
             return ()
-        payload = Anchoring(job.start_time_ms, job.end_time_ms, self._anchor, query.metrics is None)
+        payload = Anchoring(job.start_time_ms or 0, job.end_time_ms, self._anchor, query.metrics is None)
         return [
             Call(
                 operation=SHOW_METRICS, targets=((job.id, task.id),), metrics=tuple(asked), window=query.window,

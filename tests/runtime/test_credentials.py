@@ -148,7 +148,7 @@ async def test_a_rejection_that_arrives_after_the_renewal_causes_no_other() -> N
     assert service.logins == 2
 
 
-async def test_a_renewed_credential_that_is_rejected_too_is_not_renewed_again() -> None:
+async def test_renewals_that_are_rejected_too_are_not_repeated_for_ever() -> None:
     service, transport, _, clock = make()
     await transport.send(ASK)
 
@@ -157,11 +157,12 @@ async def test_a_renewed_credential_that_is_rejected_too_is_not_renewed_again() 
             return False
 
     service.valid = Never()
-    assert await send_many(transport, 50) == [401] * 50
-    assert service.logins == 2
+    for _ in range(5):
+        assert await send_many(transport, 50) == [401] * 50
+    assert service.logins == 1 + 3
     await clock.sleep(61)
     assert (await transport.send(ASK)).status == 401
-    assert service.logins == 3
+    assert service.logins == 1 + 4
 
 
 async def test_it_is_renewed_before_it_expires() -> None:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import trustme
 from aioresponses import aioresponses
-from servers import answers, http, read_request, tcp_server
 
 from metricsbridge.config import ConnectionSettings
 from metricsbridge.errors import (
@@ -27,6 +26,7 @@ from metricsbridge.errors import (
 from metricsbridge.http import Request, Response, classify_by_status
 from metricsbridge.runtime._clock import SystemClock
 from metricsbridge.runtime._transport import ClassifyTransport, HttpTransport, open_session
+from servers import answers, http, read_request, tcp_server
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -140,7 +140,10 @@ async def test_a_bomb_is_refused_by_its_size_after_decompression() -> None:
 
 async def test_compressed_answers_are_read() -> None:
     packed = gzip.compress(b"hello" * 100)
-    async with tcp_server(answers(http("200 OK", packed, "Content-Encoding: gzip"))) as url, transport() as http_transport:
+    async with (
+        tcp_server(answers(http("200 OK", packed, "Content-Encoding: gzip"))) as url,
+        transport() as http_transport,
+    ):
         assert (await http_transport.send(Request("GET", url))).body == b"hello" * 100
 
 
@@ -176,7 +179,10 @@ async def test_a_client_certificate_is_shown(tmp_path: Any) -> None:
     context.verify_mode = ssl.CERT_REQUIRED
     authority.configure_trust(context)
     settings = {"ca_file": tmp_path / "ca.pem", "client_cert": tmp_path / "me.pem"}
-    async with tcp_server(answers(http("200 OK", b"known")), tls=context) as url, transport(**settings) as http_transport:
+    async with (
+        tcp_server(answers(http("200 OK", b"known")), tls=context) as url,
+        transport(**settings) as http_transport,
+    ):
         assert (await http_transport.send(Request("GET", url))).body == b"known"
 
 
@@ -216,6 +222,21 @@ async def test_an_error_of_the_vendor_does_not_repeat_a_signature() -> None:
 
     with pytest.raises(ProviderError) as caught:
         await ClassifyTransport(
-            Echo(), lambda response: ProviderError("signature abc is wrong"), Store()  # type: ignore[arg-type]
+            Echo(),
+            lambda response: ProviderError("signature abc is wrong"),
+            Store(),  # type: ignore[arg-type]
         ).send(Request("GET", "http://x"))
     assert str(caught.value) == "signature *** is wrong"
+
+
+async def test_a_broken_connection_is_one_request_and_no_hidden_second() -> None:
+    seen = 0
+
+    async def handler(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal seen
+        await read_request(reader)
+        seen += 1
+
+    async with tcp_server(handler) as url:
+        assert type(await failure_of(url)) is TransportError
+    assert seen == 1

@@ -1,0 +1,120 @@
+"""Many tasks' metrics over HTTP from a static server on the loopback: calls per second and processor time per call."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import time
+from collections import defaultdict
+from statistics import median
+
+import attrs
+
+from benchmarks.clients import CONCURRENCY, Contestant, open_contestants, python_calls
+from benchmarks.measure import Gate, Table, named, ratios
+from benchmarks.server import find_nginx, serve
+
+OVER_SDK, OVER_PLAIN = 6.0, 0.45
+"""Gates, for small bodies: calls per second of ours over the SDK's best, and over plain aiohttp's."""
+
+TASKS = 50
+"""Tasks of a job. Ours asks for a job's details too, one call more for so many; they are not counted as calls."""
+
+_NAMES = {
+    "ours": "metricsbridge",
+    "plain": f"{named('aiohttp')}, bytes only",
+    "sdk async": f"{named('huaweicloudsdkmodelarts')} async client",
+    "sdk threads": f"the same, sync client on {CONCURRENCY} threads",
+}
+
+
+@attrs.frozen
+class Case:
+    """One size of body, and how many jobs each contestant reads of it."""
+
+    title: str
+    points: int
+    jobs: int
+    sdk_jobs: int
+    gated: bool = False
+
+
+_FULL = (Case("6 x 60 points", 60, 80, 12, gated=True), Case("6 x 1 440 points", 1440, 20, 1))
+_SHORT = (Case("6 x 60 points", 60, 2, 1), Case("6 x 1 440 points", 1440, 1, 1))
+
+
+@attrs.frozen
+class Reading:
+    """One contestant's turn, per call."""
+
+    wall_s: float
+    cpu_s: float
+
+
+def run(*, short: bool, without_nginx: bool = False) -> list[Table]:
+    """Measure each size, after checking that all contestants read the same numbers.
+
+    Raises:
+        SystemExit: There is no nginx, and its stand-in was not asked for.
+    """
+    nginx = None if without_nginx else find_nginx()
+    if nginx is None and not without_nginx:
+        raise SystemExit("fanout: there is no nginx here; install it, or pass --without-nginx for a slower server")
+    tables = []
+    for case in _SHORT if short else _FULL:
+        with serve(case.points, TASKS, nginx=nginx) as url:
+            tables.append(asyncio.run(_measure(case, url, rounds=1 if short else 7, nginx=nginx is not None)))
+    return tables
+
+
+async def _measure(case: Case, url: str, *, rounds: int, nginx: bool) -> Table:
+    readings: dict[str, list[Reading]] = defaultdict(list)
+    async with open_contestants(url) as contestants:
+        for contestant in contestants.values():
+            contestant.check(await contestant.read(2, TASKS), 2, TASKS, case.points)
+        for _ in range(rounds):
+            for key, contestant in contestants.items():
+                readings[key].append(await _turn(contestant, case.sdk_jobs if "sdk" in key else case.jobs))
+        counts = {key: await python_calls(contestants[key], 4, TASKS) for key in ("ours", "plain")}
+    return _table(case, readings, counts, nginx=nginx)
+
+
+async def _turn(contestant: Contestant, jobs: int) -> Reading:
+    gc.collect()
+    cpu, wall = time.process_time(), time.perf_counter()
+    answers = await contestant.read(jobs, TASKS)
+    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    del answers
+    return Reading(wall / (jobs * TASKS), cpu / (jobs * TASKS))
+
+
+def _table(case: Case, readings: dict[str, list[Reading]], counts: dict[str, float], *, nginx: bool) -> Table:
+    wall = {key: [reading.wall_s for reading in found] for key, found in readings.items()}
+    cpu = {key: [reading.cpu_s for reading in found] for key, found in readings.items()}
+    best_sdk = min(("sdk async", "sdk threads"), key=lambda key: median(wall[key]))
+    over_plain, over_sdk = ratios(wall["plain"], wall["ours"])[0], ratios(wall[best_sdk], wall["ours"])[0]
+    rows = [
+        (
+            _NAMES[key],
+            *ratios(wall[key], wall["ours"]),
+            1 / median(wall[key]),
+            ratios(cpu[key], cpu["ours"])[0],
+            median(cpu[key]) * 1e6,
+            counts.get(key),
+        )
+        for key in readings
+    ]
+    small = "small bodies, calls per second over"
+    server = "nginx, one worker" if nginx else "aiohttp.web in its place: too slow to tell the clients apart, no gates"
+    gates = (
+        Gate(f"{small} the SDK's best", over_sdk, OVER_SDK),
+        Gate(f"{small} plain aiohttp's", over_plain, OVER_PLAIN),
+    )
+    return Table(
+        title=f"fanout: {case.title}, {CONCURRENCY} at once, {case.jobs * TASKS} calls a turn "
+        f"({case.sdk_jobs * TASKS} the SDK's)",
+        columns=("", "time, ours = 1", "lowest", "highest", "calls/s", "CPU, ours = 1", "CPU us/call", "Python calls"),
+        rows=tuple(rows),
+        gates=gates if case.gated and nginx else (),
+        notes=(f"Server: {server}.",),
+    )

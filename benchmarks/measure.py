@@ -1,0 +1,145 @@
+"""What every benchmark here shares: interleaved rounds, ratios taken round by round, and tables."""
+
+from __future__ import annotations
+
+import gc
+import os
+import platform
+import time
+import tracemalloc
+from importlib.metadata import PackageNotFoundError, version
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+PACKAGES = ("metricsbridge", "numpy", "msgspec", "aiohttp", "orjson", "pandas", "polars", "huaweicloudsdkmodelarts")
+"""Whose versions are told beside the figures."""
+
+
+@attrs.frozen
+class Gate:
+    """A ratio that must be reached; checked in full runs only."""
+
+    what: str
+    reached: float
+    needed: float
+
+    @property
+    def met(self) -> bool:
+        return self.reached >= self.needed
+
+    def __str__(self) -> str:
+        return f"gate {'met' if self.met else 'MISSED'}: {self.what}: {self.reached:.2f}, at least {self.needed} needed"
+
+
+@attrs.frozen(kw_only=True)
+class Table:
+    """The figures of one input: a row for each contestant."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[object, ...], ...]
+    gates: tuple[Gate, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        cells = [self.columns, *[tuple([cell(value) for value in row]) for row in self.rows]]
+        widths = [max(len(row[column]) for row in cells) for column in range(len(self.columns))]
+        lines = ["", self.title]
+        for row in cells:
+            first, *others = zip(row, widths, strict=True)
+            lines.append("  ".join([first[0].ljust(first[1]), *[text.rjust(width) for text, width in others]]).rstrip())
+        return "\n".join([*lines, *self.notes, *map(str, self.gates)])
+
+    def to_json(self) -> dict[str, Any]:
+        """Give plain values, the figures unrounded."""
+        rows = [dict(zip(self.columns, row, strict=True)) for row in self.rows]
+        gates = [{**attrs.asdict(gate), "met": gate.met} for gate in self.gates]
+        return {"title": self.title, "rows": rows, "gates": gates, "notes": list(self.notes)}
+
+
+def cell(value: object) -> str:
+    """Write a figure with three digits that count; None is a dash."""
+    if value is None:
+        return "–"
+    if not isinstance(value, float):
+        return str(value)
+    if abs(value) >= 100:
+        return f"{value:,.0f}".replace(",", " ")
+    return f"{value:.{1 if abs(value) >= 10 else 2 if abs(value) >= 0.1 else 4}f}"
+
+
+def interleave(
+    contestants: Mapping[str, Callable[[], object]], *, rounds: int, at_least_s: float
+) -> dict[str, list[float]]:
+    """Time contestants in turns, A B C A B C …: seconds of one run of each, for every round.
+
+    Args:
+        contestants: Name to what is timed.
+        rounds: How many turns each has.
+        at_least_s: A turn repeats a contestant until about so much time has passed.
+    """
+    repeats = {name: _repeats(run, at_least_s) for name, run in contestants.items()}
+    seconds: dict[str, list[float]] = {name: [] for name in contestants}
+    for _ in range(rounds):
+        for name, run in contestants.items():
+            gc.collect()
+            begun = time.perf_counter()
+            for _ in range(repeats[name]):
+                run()
+            seconds[name].append((time.perf_counter() - begun) / repeats[name])
+    return seconds
+
+
+def _repeats(run: Callable[[], object], at_least_s: float) -> int:
+    begun = time.perf_counter()
+    run()
+    return max(1, round(at_least_s / (time.perf_counter() - begun)))
+
+
+def ratios(over: Sequence[float], under: Sequence[float]) -> tuple[float, float, float]:
+    """Give the median, the lowest and the highest of the ratios, each taken within a round."""
+    found = [a / b for a, b in zip(over, under, strict=True)]
+    return median(found), min(found), max(found)
+
+
+def peak_bytes(run: Callable[[], object]) -> int:
+    """Give the most that Python and numpy held at once on top of the inputs, result included."""
+    gc.collect()
+    tracemalloc.start()
+    try:
+        run()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def named(package: str) -> str:
+    """Give a package's name with its version."""
+    try:
+        return f"{package} {version(package)}"
+    except PackageNotFoundError:
+        return f"{package} (not installed)"
+
+
+def machine() -> dict[str, Any]:
+    """Describe what the figures were measured on."""
+    return {
+        "python": f"{platform.python_implementation()} {platform.python_version()}",
+        "system": f"{platform.system()} {platform.machine()}",
+        "processor": _processor(),
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "packages": [named(package) for package in PACKAGES],
+    }
+
+
+def _processor() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as lines:
+            return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
+    except OSError:
+        return platform.processor()

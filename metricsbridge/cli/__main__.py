@@ -1,0 +1,5 @@
+"""For ``python -m metricsbridge.cli``."""
+
+from metricsbridge.cli import main
+
+main()

@@ -1,0 +1,115 @@
+"""What failed and what is absent, grouped by why. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from metricsbridge.cli._text import count, printable
+from metricsbridge.errors import ProviderError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from metricsbridge.collection import Collection
+    from metricsbridge.model import Failure, Reason
+
+_REASONS: Final[Mapping[Reason, str]] = {
+    "not-started": "not started",
+    "no-data": "no data",
+    "outside-retention": "kept no longer",
+    "unsupported": "not offered",
+}
+"""In the order in which they are told."""
+
+_NAMED: Final = 4
+
+
+@attrs.define(kw_only=True)
+class Entry:
+    """Some targets that have the same thing to say.
+
+    Attributes:
+        why: In a few words.
+        metrics: Empty where all metrics are meant.
+        tasks: (source, job id) to the tasks; "" is the job as a whole.
+        attempts: The most that were made.
+    """
+
+    why: str
+    metrics: tuple[str, ...]
+    tasks: dict[tuple[str, str], list[str]] = attrs.field(factory=dict)
+    attempts: int = 0
+
+    def add(self, source: str, targets: Iterable[tuple[str, str]], /) -> None:
+        """Add targets."""
+        for job, task in targets:
+            self.tasks.setdefault((source, job), []).append(task)
+
+    def what(self, name: Callable[[str], str], /) -> str:
+        """Say which metrics."""
+        return ", ".join(map(name, self.metrics)) or "everything"
+
+    def where(self, names: Mapping[tuple[str, str], str], /) -> str:
+        """Say how many targets, and name the first ones."""
+        tasks = sum(task != "" for of_job in self.tasks.values() for task in of_job)
+        jobs = count(len(self.tasks), "job")
+        several = len(self.tasks) > 1
+        named = [_named(names.get(key) or key[1], of_job, several) for key, of_job in list(self.tasks.items())[:_NAMED]]
+        more = f" and {len(self.tasks) - _NAMED} more" if len(self.tasks) > _NAMED else ""
+        total = f"{count(tasks, 'task')} of {jobs}" if tasks else jobs
+        return f"{total}: {printable(', '.join(named))}{more}"
+
+
+def _named(name: str, tasks: list[str], several: bool) -> str:
+    known = [task for task in tasks if task]
+    if not known:
+        return name
+    if several:
+        return f"{name} ({len(known)})"
+    more = ", …" if len(known) > _NAMED else ""
+    return f"{name} ({', '.join(known[:_NAMED])}{more})"
+
+
+def absent(collection: Collection, /) -> list[Entry]:
+    """Group the absences by reason and metrics."""
+    everything = _all_metrics(collection)
+    entries: dict[tuple[str, tuple[str, ...]], Entry] = {}
+    for reason, why in _REASONS.items():
+        for absence in collection.absences:
+            if absence.reason == reason:
+                metrics = () if everything.issubset(absence.metrics) else absence.metrics
+                entry = entries.setdefault((why, metrics), Entry(why=why, metrics=metrics))
+                entry.add(absence.source, absence.targets)
+    return list(entries.values())
+
+
+def failed(collection: Collection, /) -> list[Entry]:
+    """Group the failures by what went wrong and metrics; the first message of each speaks for all."""
+    everything = _all_metrics(collection)
+    entries: dict[tuple[object, ...], Entry] = {}
+    for failure in collection.failures:
+        metrics = () if everything.issubset(failure.metrics) else failure.metrics
+        entry = entries.setdefault((*_kind(failure), metrics), Entry(why=explain(failure), metrics=metrics))
+        entry.add(failure.source, failure.targets)
+        entry.attempts = max(entry.attempts, failure.attempts)
+    return list(entries.values())
+
+
+def explain(failure: Failure, /) -> str:
+    """Say in one line what went wrong."""
+    return printable(f"{type(failure.error).__name__}: {' '.join(str(failure.error).split())}")
+
+
+def _kind(failure: Failure) -> tuple[object, ...]:
+    error = failure.error
+    if isinstance(error, ProviderError):
+        return type(error), failure.source, error.operation, error.status, error.code
+    return type(error), failure.source, str(error)
+
+
+def _all_metrics(collection: Collection) -> frozenset[str]:
+    failed_ones = [metric for failure in collection.failures for metric in failure.metrics]
+    absent_ones = [metric for absence in collection.absences for metric in absence.metrics]
+    return frozenset((*failed_ones, *absent_ones, *(key.metric for key in collection.series.keys)))

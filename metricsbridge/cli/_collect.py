@@ -1,0 +1,176 @@
+"""One collection for the command line: jobs by reference or by source, shown as it goes."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack, contextmanager
+from typing import TYPE_CHECKING, Self
+
+import attrs
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from metricsbridge.collection import Collection
+from metricsbridge.errors import ConfigurationError, MetricsBridgeError
+from metricsbridge.metrics import METRICS
+from metricsbridge.model import Absence, Failure, Job, JobRef, JobSearch, check_source
+from metricsbridge.runtime._clock import SystemClock
+from metricsbridge.series.columns import merge
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from types import TracebackType
+
+    from rich.console import Console
+
+    from metricsbridge.collector import Collector
+    from metricsbridge.model import Level, RelativeWindow, Window
+
+Wanted = JobRef | str
+"""One job, or the name of a source: all of its jobs."""
+
+
+class UsageError(ConfigurationError):
+    """What was written on the command line makes no sense."""
+
+
+@contextmanager
+def usage_errors() -> Iterator[None]:
+    """Turn what is wrong with an argument into a ``UsageError``."""
+    try:
+        yield
+    except (ValueError, MetricsBridgeError) as error:
+        raise UsageError(getattr(error, "message", str(error))) from error
+
+
+@attrs.frozen(kw_only=True)
+class Options:
+    """What is asked of every job; the fields are the arguments of ``Collector.collect``."""
+
+    metrics: Sequence[str] | None = None
+    window: Window | RelativeWindow | None = None
+    step: str | None = None
+    per: Level = "task"
+    tasks: Sequence[str] | None = None
+    timeout: str | None = None
+
+
+def parse_wanted(text: str, /) -> Wanted:
+    """Read ``source/job-id``, or ``source`` for all of its jobs."""
+    return JobRef.parse(text) if "/" in text else check_source(text)
+
+
+def sources_of(wanted: Sequence[Wanted], /) -> list[str]:
+    """Give the sources that are needed, each once."""
+    return list(dict.fromkeys([each.source if isinstance(each, JobRef) else each for each in wanted]))
+
+
+async def gather(
+    collector: Collector, wanted: Sequence[Wanted], options: Options, progress: CollectionProgress
+) -> Collection:
+    """Collect, telling ``progress`` of each part, and put the parts in the order of the jobs.
+
+    A source whose jobs can't be listed is a failure like any other.
+
+    Raises:
+        UsageError: An option that does not exist.
+        ConfigurationError: A source can't list its jobs at all.
+    """
+    jobs: list[JobRef | Job] = []
+    parts: list[Collection] = []
+    for each in wanted:
+        if isinstance(each, JobRef):
+            jobs.append(each)
+            continue
+        try:
+            jobs += [job async for job in collector.list_jobs(each, JobSearch())]
+        except ConfigurationError:
+            raise
+        except MetricsBridgeError as error:
+            parts.append(_not_listed(each, options, error))
+    async with AsyncExitStack() as stack:
+        with usage_errors():
+            stream = collector.stream(jobs, **attrs.asdict(options, recurse=False))
+            arriving = await stack.enter_async_context(stream)
+        async for part in arriving:
+            parts.append(part)
+            progress.show(part)
+    return _in_order(parts, jobs)
+
+
+def _not_listed(source: str, options: Options, error: MetricsBridgeError) -> Collection:
+    attempts = getattr(error, "attempts", 1)
+    failure = Failure(
+        targets=(("*", ""),), metrics=tuple(options.metrics or ()), window=None, error=error, attempts=attempts,
+        source=source,
+    )  # fmt: skip
+    return Collection(series=merge([]), failures=(failure,))
+
+
+def _in_order(parts: Sequence[Collection], jobs: Sequence[JobRef | Job]) -> Collection:
+    asked = [(job.source, job.job_id if isinstance(job, JobRef) else job.id) for job in jobs]
+    places = {key: place for place, key in enumerate(dict.fromkeys(asked))}
+    described = [job for part in parts for job in part.jobs]
+    tasks = {(job.source, job.id, task.id): place for job in described for place, task in enumerate(job.tasks)}
+    metrics = {name: place for place, name in enumerate(METRICS)}
+    series = merge([part.series for part in parts])
+
+    def place(index: int) -> tuple[int, int, int]:
+        key, source = series.keys[index], series.source_of(index)
+        return (
+            places.get((source, key.job), len(places)),
+            tasks.get((source, key.job, key.task), len(tasks)),
+            metrics.get(key.metric, len(metrics)),
+        )
+
+    def first_target(part: Failure | Absence) -> int:
+        return places.get((part.source, part.targets[0][0]), len(places))
+
+    return Collection(
+        series=series.select(sorted(range(len(series)), key=place)),
+        failures=tuple(sorted([failure for part in parts for failure in part.failures], key=first_target)),
+        absences=tuple(sorted([absence for part in parts for absence in part.absences], key=first_target)),
+        jobs=tuple(sorted(described, key=lambda job: places.get((job.source, job.id), len(places)))),
+        as_of_ms=max([part.as_of_ms for part in parts], default=0) or SystemClock().now_ms(),
+        window=next((part.window for part in parts if part.window is not None), None),
+    )
+
+
+class CollectionProgress:
+    """A bar that counts tasks, shown while it is entered, on a terminal only.
+
+    Args:
+        console: Where to show it: stderr, so that it never mixes with what is read.
+        shown: False for none.
+    """
+
+    def __init__(self, console: Console, *, shown: bool = True) -> None:
+        columns = (
+            TextColumn("collecting"), BarColumn(30), MofNCompleteColumn(), TextColumn("tasks"), TimeElapsedColumn(),
+            TextColumn("{task.fields[failed]}", style="red"),
+        )  # fmt: skip
+        hidden = not (shown and console.is_terminal)
+        self._progress = Progress(*columns, console=console, transient=True, disable=hidden)
+        self._bar = self._progress.add_task("", total=None, failed="")
+        self._expected = 0
+        self._done: set[tuple[str, str, str]] = set()
+        self._failed = 0
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._progress.stop()
+
+    def show(self, part: Collection) -> None:
+        """Take note of a part."""
+        self._expected += sum(max(1, len(job.tasks)) for job in part.jobs)
+        series = part.series
+        self._done.update([(series.source_of(index), key.job, key.task) for index, key in enumerate(series.keys)])
+        self._done.update([(lost.source, *target) for lost in part.failures for target in lost.targets])
+        self._done.update([(gone.source, *target) for gone in part.absences for target in gone.targets])
+        self._failed += len(part.failures)
+        done = len(self._done)
+        failed = f"{self._failed} failed" if self._failed else ""
+        self._progress.update(self._bar, completed=done, total=max(self._expected, done), failed=failed)
