@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import inspect
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import aiohttp
 import pytest
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 
 @pytest.fixture(autouse=True)
-def _mocked_responses_fit_the_http_library(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _mocked_responses_fit_the_http_library(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give aiohttp's response the arguments that it asks for and that aioresponses does not pass yet."""
     needed = inspect.signature(aiohttp.ClientResponse.__init__).parameters
     if "stream_writer" in needed:
@@ -25,4 +22,3 @@ def _mocked_responses_fit_the_http_library(monkeypatch: pytest.MonkeyPatch) -> I
             original(self, *args, **kwargs)
 
         monkeypatch.setattr(aiohttp.ClientResponse, "__init__", patched)
-    yield

@@ -5,6 +5,8 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING
 
+import attrs
+
 from metricsbridge.testing._clock import FakeClock
 
 if TYPE_CHECKING:
@@ -20,7 +22,8 @@ class FakeTransport:
     Signing, classification, limits and retries stay on top of it, so the handler sees what would go on the wire.
 
     Args:
-        handler: Gives the Response to a Request, or raises; may be a coroutine function.
+        handler: Gives the Response to a Request, or raises; may be a coroutine function. Where the Response does not say
+            when it was received, the clock does.
         clock: What the layers above wait on; by default a FakeClock, on which waits are free.
 
     Attributes:
@@ -38,4 +41,5 @@ class FakeTransport:
         """Ask the handler."""
         self.requests.append(request)
         answer = self._handler(request)
-        return await answer if inspect.isawaitable(answer) else answer
+        response = await answer if inspect.isawaitable(answer) else answer
+        return response if response.received_ms else attrs.evolve(response, received_ms=self.clock.now_ms())

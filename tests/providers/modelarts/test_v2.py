@@ -168,9 +168,8 @@ async def test_a_job_that_never_started_has_no_times_and_makes_no_call(status: d
 @pytest.mark.parametrize("per", ["device", "job"])
 async def test_levels_that_the_service_lacks_are_unsupported(per: Any) -> None:
     transport = FakeTransport(answer(details()))
-    async with mb.open_provider("modelarts", transport=transport, **SETTINGS) as provider:
-        async with mb.Collector({"hw": provider}) as collector:
-            result = await collector.collect([f"hw/{JOB}"], per=per, metrics=[SIX[2]])
+    async with mb.Collector({"hw": mb.open_provider("modelarts", transport=transport, **SETTINGS)}) as collector:
+        result = await collector.collect([f"hw/{JOB}"], per=per, metrics=[SIX[2]])
     assert [absence.reason for absence in result.absences] == ["unsupported"]
     assert len(transport.requests) == 1
 
