@@ -125,7 +125,7 @@ def run(*, short: bool) -> list[Table]:
 def _measure(title: str, body: bytes, *, short: bool) -> Table:
     points = len(with_json(body)[2])
     runs: dict[str, Callable[[], object]] = {name: partial(run, body) for name, run in contestants().items()}
-    seconds = interleave(runs, rounds=1 if short else 9, at_least_s=0.0 if short else 0.05)
+    seconds = interleave(runs, rounds=1 if short else 9, at_least_s=0.0 if short else 0.1)
     rows = [
         (
             name,

@@ -57,7 +57,7 @@ def serve(points: int, tasks: int, *, nginx: str | None) -> Iterator[str]:
     Args:
         points: Values of each of the six metrics.
         tasks: Tasks of every job.
-        nginx: Its path; None serves from Python instead, which is several times slower.
+        nginx: Its path; None serves with aiohttp.web instead, which may be what limits the faster clients.
 
     Yields:
         The base URL.

@@ -6,16 +6,18 @@ one of them failed, and absent otherwise. A delivered unit may also have failure
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 import attrs
 
 from metricsbridge.model import Absence
+from metricsbridge.series.columns import concat
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from metricsbridge.model import Call, Failure, Job, Query, Reason, Target
+    from metricsbridge.model import Call, Failure, Job, Query, Reason, Target, Window
     from metricsbridge.series.columns import SeriesBatch
 
 Unit = tuple[str, str, str]
@@ -53,19 +55,37 @@ class Ledger:
     open_calls: int = 0
     delivered: set[Unit] = attrs.field(factory=set)
     failed: set[Unit] = attrs.field(factory=set)
+    _window: Window | None = None  # that of all calls, where they share one: then all is clipped at once
+    _arrived: list[tuple[int, SeriesBatch]] = attrs.field(factory=list)
 
     def plan(self, calls: Iterable[Call]) -> None:
         """Take note of the calls."""
         self.calls = tuple(calls)
         self.open_calls = len(self.calls)
+        windows = {id(call.window): call.window for call in self.calls}
+        self._window = next(iter(windows.values())) if len(windows) == 1 else None
 
-    def deliver(self, batch: SeriesBatch, /) -> SeriesBatch:
-        """Take note of what a batch brings; gives it without the series that have no value at all."""
-        observed = batch.observed()
-        if not observed.all():
-            batch = batch.select(observed.nonzero()[0].tolist())
-        self.delivered.update([(key.job, key.task, key.metric) for key in batch.keys])
-        return batch
+    def deliver(self, number: int, batch: SeriesBatch, /) -> None:
+        """Take what the call of that number brings, up to its window; it waits for ``take``."""
+        self._arrived.append((number, batch if self._window is not None else batch.clip(self.calls[number].window)))
+
+    @property
+    def waiting(self) -> int:
+        """How many batches wait to be taken."""
+        return len(self._arrived)
+
+    def take(self) -> SeriesBatch:
+        """Give what has arrived as one batch in the order of the calls, and count it; many batches cost little more.
+
+        A series without any value brings nothing: it is left out.
+        """
+        whole = concat([batch for _, batch in sorted(self._arrived, key=itemgetter(0))])
+        self._arrived.clear()
+        if self._window is not None:
+            whole = whole.clip(self._window)
+        whole = whole.only_observed()
+        self.delivered.update([(key.job, key.task, key.metric) for key in whole.keys])
+        return whole
 
     def fail(self, failure: Failure, /) -> None:
         """Take note of what a failure names."""
@@ -75,33 +95,34 @@ class Ledger:
         """Give what is neither delivered nor failed, once every call is done: one Absence per reason and metrics."""
         reasons = self._covered(now_ms)
         uncovered: Reason = "unsupported" if self.started or self.calls else "not-started"
+        for target, metrics in self.asked.items():
+            for metric in metrics:
+                reasons.setdefault((*target, metric), uncovered)
+        missing: dict[Target, dict[Reason, list[str]]] = {}
+        for unit, reason in reasons.items():
+            if unit not in self.delivered and unit not in self.failed:
+                missing.setdefault(unit[:2], {}).setdefault(reason, []).append(unit[2])
+        touched = {unit[:2] for unit in reasons} if len(self.asked) else ()
+        for target in self.asked:
+            if target not in touched:
+                missing[target] = {uncovered: []}
         groups: dict[tuple[Reason, tuple[str, ...]], list[Target]] = {}
-        for target in {**self.asked, **reasons}:
-            found: dict[Reason, list[str]] = {}
-            covered = reasons.get(target, {})
-            for metric in dict.fromkeys((*self.asked.get(target, ()), *covered)):
-                unit = (*target, metric)
-                if unit not in self.delivered and unit not in self.failed:
-                    found.setdefault(covered.get(metric, uncovered), []).append(metric)
-            if not covered and not found:
-                found[uncovered] = []
-            for reason, metrics in found.items():
-                groups.setdefault((reason, tuple(metrics)), []).append(target)
-        for (reason, metrics_), targets in groups.items():
-            yield Absence(targets=tuple(targets), metrics=metrics_, reason=reason, source=self.source)
+        for target, found in missing.items():
+            for reason, names in found.items():
+                groups.setdefault((reason, tuple(names)), []).append(target)
+        for (reason, names_), targets in groups.items():
+            yield Absence(targets=tuple(targets), metrics=names_, reason=reason, source=self.source)
 
-    def _covered(self, now_ms: int) -> dict[Target, dict[str, Reason]]:
+    def _covered(self, now_ms: int) -> dict[Unit, Reason]:
         """Give, for each unit that a call answers for, why it is absent if it is."""
-        reasons: dict[Target, dict[str, Reason]] = {}
+        reasons: dict[Unit, Reason] = {}
         for call in self.calls:
-            forgotten = call.retention_ms is not None and call.window.end_ms <= now_ms - call.retention_ms
-            for target in call.targets:
-                of_target = reasons.setdefault(target, {})
-                for metric in call.metrics:
-                    if not self.started:
-                        of_target[metric] = "not-started"
-                    elif not forgotten:
-                        of_target[metric] = "no-data"
-                    else:
-                        of_target.setdefault(metric, "outside-retention")
+            units = [(job, task, metric) for job, task in call.targets for metric in call.metrics]
+            if not self.started:
+                reasons.update(dict.fromkeys(units, "not-started"))
+            elif call.retention_ms is None or call.window.end_ms > now_ms - call.retention_ms:
+                reasons.update(dict.fromkeys(units, "no-data"))
+            else:
+                for unit in units:
+                    reasons.setdefault(unit, "outside-retention")
         return reasons

@@ -246,7 +246,7 @@ class Collector:
         parts = _Parts(ask.window, self._clock)
         run = Run(
             dict(self._sources), _each(jobs), ask, clock=self._clock, quota=self._quota,
-            concurrency=self._concurrency, emit=parts.put, room=parts.room,
+            concurrency=self._concurrency, emit=parts.put, room=parts.room, hurry=parts.hurry,
         )  # fmt: skip
         raised: Exception | None = None
         async with anyio.create_task_group() as group:
@@ -296,8 +296,9 @@ def _metric_names(metrics: Iterable[str] | None) -> tuple[str, ...] | None:
     names = tuple(dict.fromkeys([metrics] if isinstance(metrics, str) else metrics))
     for name in names:
         if not is_metric_name(name):
-            close = get_close_matches(name, METRICS, n=1, cutoff=0.4)
-            hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(METRICS)}"
+            endings = {known.split(".", cut)[cut]: known for known in METRICS for cut in (1, 0)}
+            close = get_close_matches(name, endings, n=1)
+            hint = f"did you mean {endings[close[0]]!r}?" if close else f"there are {', '.join(METRICS)}"
             raise ValueError(f"there is no metric {name!r}: {hint}")
     return names
 
@@ -324,6 +325,7 @@ class _Parts:
         self._clock = clock
         self._outcomes: list[tuple[Order, Outcome]] = []
         self._done = False
+        self._hungry = False
         self._error: Exception | None = None
         self._filled = anyio.Event()
         self._taken = anyio.Event()
@@ -332,6 +334,10 @@ class _Parts:
         """Add an outcome to the next part."""
         self._outcomes.append((order, outcome))
         self._filled.set()
+
+    def hurry(self) -> bool:
+        """Tell whether the consumer waits for something to take."""
+        return self._hungry and not self._outcomes
 
     async def room(self) -> None:
         """Wait while the consumer is behind."""
@@ -358,7 +364,9 @@ class _Parts:
                     raise error
                 raise StopAsyncIteration
             self._filled = anyio.Event()
+            self._hungry = True
             await self._filled.wait()
+            self._hungry = False
         outcomes, self._outcomes = self._outcomes, []
         self._taken.set()
         self._taken = anyio.Event()

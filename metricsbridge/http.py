@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 
+_PLAIN = re.compile(r"[A-Za-z0-9_~-][A-Za-z0-9_.~-]*")
+"""An id that needs no check and no encoding; it begins with no dot."""
+
+
 def encode(text: str, /) -> str:
     """Percent-encode everything but RFC 3986's unreserved characters, as UTF-8.
 
@@ -57,6 +61,8 @@ def path_segment(value: str, what: str = "id", /) -> str:
     Raises:
         InvalidRequestError: As ``check_id``.
     """
+    if _PLAIN.fullmatch(value):
+        return value
     return encode(check_id(value, what))
 
 

@@ -25,6 +25,9 @@ _REASONS: Final[Mapping[Reason, str]] = {
 
 _NAMED: Final = 4
 
+EVERY_JOB: Final = "*"
+"""Stands for a job's id where a source's jobs could not be listed."""
+
 
 @attrs.define(kw_only=True)
 class Entry:
@@ -53,6 +56,8 @@ class Entry:
 
     def where(self, names: Mapping[tuple[str, str], str], /) -> str:
         """Say how many targets, and name the first ones."""
+        if all(job == EVERY_JOB for _, job in self.tasks):
+            return f"all jobs of {', '.join(source for source, _ in self.tasks)}"
         tasks = sum(task != "" for of_job in self.tasks.values() for task in of_job)
         jobs = count(len(self.tasks), "job")
         several = len(self.tasks) > 1
@@ -82,7 +87,8 @@ def absent(collection: Collection, /) -> list[Entry]:
                 metrics = () if everything.issubset(absence.metrics) else absence.metrics
                 entry = entries.setdefault((why, metrics), Entry(why=why, metrics=metrics))
                 entry.add(absence.source, absence.targets)
-    return list(entries.values())
+    order = list(_REASONS.values())
+    return sorted(entries.values(), key=lambda entry: (order.index(entry.why), entry.metrics != ()))
 
 
 def failed(collection: Collection, /) -> list[Entry]:

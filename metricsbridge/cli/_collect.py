@@ -2,65 +2,28 @@
 
 from __future__ import annotations
 
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Self
 
-import attrs
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from metricsbridge.cli._account import EVERY_JOB
+from metricsbridge.cli._arguments import usage_errors
 from metricsbridge.collection import Collection
-from metricsbridge.errors import ConfigurationError, MetricsBridgeError
+from metricsbridge.errors import ConfigurationError, DeadlineExceededError, MetricsBridgeError
 from metricsbridge.metrics import METRICS
-from metricsbridge.model import Absence, Failure, Job, JobRef, JobSearch, check_source
+from metricsbridge.model import Absence, Failure, Job, JobRef, JobSearch
 from metricsbridge.runtime._clock import SystemClock
 from metricsbridge.series.columns import merge
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from types import TracebackType
 
     from rich.console import Console
 
+    from metricsbridge.cli._arguments import Options, Wanted
     from metricsbridge.collector import Collector
-    from metricsbridge.model import Level, RelativeWindow, Window
-
-Wanted = JobRef | str
-"""One job, or the name of a source: all of its jobs."""
-
-
-class UsageError(ConfigurationError):
-    """What was written on the command line makes no sense."""
-
-
-@contextmanager
-def usage_errors() -> Iterator[None]:
-    """Turn what is wrong with an argument into a ``UsageError``."""
-    try:
-        yield
-    except (ValueError, MetricsBridgeError) as error:
-        raise UsageError(getattr(error, "message", str(error))) from error
-
-
-@attrs.frozen(kw_only=True)
-class Options:
-    """What is asked of every job; the fields are the arguments of ``Collector.collect``."""
-
-    metrics: Sequence[str] | None = None
-    window: Window | RelativeWindow | None = None
-    step: str | None = None
-    per: Level = "task"
-    tasks: Sequence[str] | None = None
-    timeout: str | None = None
-
-
-def parse_wanted(text: str, /) -> Wanted:
-    """Read ``source/job-id``, or ``source`` for all of its jobs."""
-    return JobRef.parse(text) if "/" in text else check_source(text)
-
-
-def sources_of(wanted: Sequence[Wanted], /) -> list[str]:
-    """Give the sources that are needed, each once."""
-    return list(dict.fromkeys([each.source if isinstance(each, JobRef) else each for each in wanted]))
 
 
 async def gather(
@@ -68,27 +31,36 @@ async def gather(
 ) -> Collection:
     """Collect, telling ``progress`` of each part, and put the parts in the order of the jobs.
 
-    A source whose jobs can't be listed is a failure like any other.
+    A source whose jobs can't be listed, or not in time, is a failure like any other.
 
     Raises:
         UsageError: An option that does not exist.
         ConfigurationError: A source can't list its jobs at all.
     """
+    clock = SystemClock()
+    ends = None if options.timeout_s is None else clock.monotonic() + options.timeout_s
     jobs: list[JobRef | Job] = []
     parts: list[Collection] = []
+
+    def left_s() -> float | None:
+        return None if ends is None else max(0.001, ends - clock.monotonic())
+
     for each in wanted:
         if isinstance(each, JobRef):
             jobs.append(each)
             continue
-        try:
-            jobs += [job async for job in collector.list_jobs(each, JobSearch())]
-        except ConfigurationError:
-            raise
-        except MetricsBridgeError as error:
+        with clock.deadline(left_s()) as scope:
+            error = await _list(collector, each, jobs)
+        if scope.cancelled_caught:
+            error = DeadlineExceededError("its jobs could not be listed in time: allow more, or name the jobs")
+        if error is not None:
             parts.append(_not_listed(each, options, error))
     async with AsyncExitStack() as stack:
         with usage_errors():
-            stream = collector.stream(jobs, **attrs.asdict(options, recurse=False))
+            stream = collector.stream(
+                jobs, metrics=options.metrics, window=options.window, step=options.step, per=options.per,
+                tasks=options.tasks, timeout=left_s(),
+            )  # fmt: skip
             arriving = await stack.enter_async_context(stream)
         async for part in arriving:
             parts.append(part)
@@ -96,10 +68,22 @@ async def gather(
     return _in_order(parts, jobs)
 
 
+async def _list(collector: Collector, source: str, jobs: list[JobRef | Job]) -> MetricsBridgeError | None:
+    """Add a source's jobs, as they come; give the error that ends that early."""
+    try:
+        async for job in collector.list_jobs(source, JobSearch()):
+            jobs.append(job)  # noqa: PERF401  # those before an error or a deadline count
+    except ConfigurationError:
+        raise
+    except MetricsBridgeError as error:
+        return error
+    return None
+
+
 def _not_listed(source: str, options: Options, error: MetricsBridgeError) -> Collection:
     attempts = getattr(error, "attempts", 1)
     failure = Failure(
-        targets=(("*", ""),), metrics=tuple(options.metrics or ()), window=None, error=error, attempts=attempts,
+        targets=((EVERY_JOB, ""),), metrics=tuple(options.metrics or ()), window=None, error=error, attempts=attempts,
         source=source,
     )  # fmt: skip
     return Collection(series=merge([]), failures=(failure,))

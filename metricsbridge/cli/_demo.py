@@ -7,11 +7,11 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
-from aiohttp import web
 
-from metricsbridge.cli._collect import Options, gather
+from metricsbridge.cli._arguments import Options
+from metricsbridge.cli._collect import gather
 from metricsbridge.cli._emulate import emulator_names, make_app
-from metricsbridge.cli._table import jobs_by_key, make_row, task_count
+from metricsbridge.cli._table import jobs_by_key, make_row, task_count, totals
 from metricsbridge.cli._text import count
 from metricsbridge.collector import Collector
 from metricsbridge.errors import ProviderLoadError, ProviderNotFoundError
@@ -20,9 +20,7 @@ from metricsbridge.registry import open_provider
 from metricsbridge.runtime._clock import SystemClock
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from aiohttp.typedefs import Handler
+    from collections.abc import Awaitable, Callable, Mapping
 
     from metricsbridge.cli._collect import CollectionProgress
     from metricsbridge.collection import Collection
@@ -59,19 +57,14 @@ class Demo:
 
     def summary(self) -> str:
         """Say what was read, how fast, and what stood in the way."""
-        collection = self.collection
-        read = (
-            f"{len(collection.series):,} series of {count(task_count(collection), 'task')} in "
-            f"{count(len(collection.jobs), 'job')}, {count(len(collection.series.times), 'sample')},"
-        )
         kinds = ", ".join([f"{number} {kind}" for kind, number in sorted(self.faults.items())])
         faults = (
             f"{count(sum(self.faults.values()), 'fault')} injected ({kinds})" if self.faults else "no fault injected"
         )
         retried = sum(self.faults.values()) - self.faults.get(_HARMLESS, 0)
-        lost = count(len(collection.failures), "call") + " lost" if collection.failures else "nothing lost"
+        lost = count(len(self.collection.failures), "call") + " lost" if self.collection.failures else "nothing lost"
         return (
-            f"Read {read} in {self.seconds:.1f} s with {count(self.requests, 'HTTP request')}; "
+            f"{totals(self.collection)}, in {self.seconds:.1f} s with {count(self.requests, 'HTTP request')}; "
             f"{faults}, {count(retried, 'request')} tried again, {lost}."
         )
 
@@ -112,20 +105,21 @@ async def run_demo(seed: int, progress: CollectionProgress) -> Demo:
     received: Counter[str] = Counter()
     broken: dict[str, str] = {}
     emulators = []
+    sources = {}
     async with AsyncExitStack() as stack:
-        collector = await stack.enter_async_context(Collector())
         for number, name in enumerate(emulator_names()):
             try:
                 app = make_app(name, seed=seed + number, jobs=None, faults=FAULTS, fault_seed=seed)
             except ProviderLoadError as error:
                 broken[name] = str(error)
                 continue
-            app.middlewares.insert(0, _count_requests(received))
+            app.on_response_prepare.append(_counter(received))
             url = await stack.enter_async_context(serve(app))
             emulators.append(app[EMULATOR])
-            await collector.add(name, open_provider(name, **app[EMULATOR].settings(url)))
-        if not collector.sources:
+            sources[name] = open_provider(name, **app[EMULATOR].settings(url))
+        if not sources:
             raise ProviderNotFoundError("no installed package brings an emulator that works: reinstall metricsbridge")
+        collector = await stack.enter_async_context(Collector(sources))
         started = clock.monotonic()
         collection = await gather(collector, collector.sources, Options(), progress)
         return Demo(
@@ -138,10 +132,8 @@ async def run_demo(seed: int, progress: CollectionProgress) -> Demo:
         )
 
 
-def _count_requests(received: Counter[str]) -> Any:
-    @web.middleware
-    async def note(request: web.Request, handler: Handler) -> web.StreamResponse:
+def _counter(received: Counter[str]) -> Callable[[Any, object], Awaitable[None]]:
+    async def note(request: Any, response: object) -> None:
         received[request.path] += 1
-        return await handler(request)
 
     return note

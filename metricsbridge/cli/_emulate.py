@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from metricsbridge.cli._collect import UsageError, usage_errors
+from metricsbridge.cli._arguments import UsageError, usage_errors
 from metricsbridge.errors import ProviderLoadError
 from metricsbridge.registry import EMULATORS, load_entry_point
 from metricsbridge.runtime._clock import SystemClock

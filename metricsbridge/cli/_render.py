@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from metricsbridge.cli._account import absent, failed
-from metricsbridge.cli._table import jobs_by_key, make_groups, make_row
+from metricsbridge.cli._table import jobs_by_key, make_groups, make_row, totals
 from metricsbridge.cli._text import (
     count,
     format_instant,
@@ -22,6 +22,7 @@ from metricsbridge.cli._text import (
     printable,
     short_metric,
 )
+from metricsbridge.durations import to_datetime
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -64,6 +65,15 @@ def make_console(*, stderr: bool = False) -> Console:
 def print_error(message: str, *, word: str = "error") -> None:
     """Print one line to stderr."""
     print(f"{word}: {printable(' '.join(message.split()))}", file=sys.stderr)
+
+
+def print_text(console: Console, text: str, indent: int = 0, *, style: str = "") -> None:
+    """Print a paragraph; where it is indented, its further lines are indented more."""
+    first, rest = " " * indent, " " * (indent and indent + 2)
+    for line in textwrap.wrap(
+        text, console.width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False
+    ):
+        console.print(Text(line, style=style), no_wrap=True)
 
 
 def print_collection(console: Console, collection: Collection, *, rows: int) -> None:
@@ -170,19 +180,19 @@ def _print_entries(
     above = ""
     for entry in entries[:_MOST_ENTRIES]:
         if entry.why != above:
-            _print_wrapped(console, entry.why, 2, style)
+            print_text(console, entry.why, 2, style=style)
         above = entry.why
         attempts = f", {count(entry.attempts, 'attempt')}" if entry.attempts > 1 else ""
-        _print_wrapped(console, f"{entry.what(name)}{attempts} · {entry.where(names)}", 4)
+        print_text(console, f"{entry.what(name)}{attempts} · {entry.where(names)}", 4)
     if len(entries) > _MOST_ENTRIES:
         console.print(f"  and {len(entries) - _MOST_ENTRIES} more kinds: --json has them all")
 
 
-def _print_wrapped(console: Console, text: str, indent: int, style: str = "") -> None:
-    first, rest = " " * indent, " " * (indent + 2)
-    lines = textwrap.wrap(text, console.width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False)
-    for line in lines:
-        console.print(Text(line, style=style), no_wrap=True)
+def print_totals(console: Console, collection: Collection) -> None:
+    """Print how much was delivered, and when."""
+    as_of = f"as of {to_datetime(collection.as_of_ms):%H:%M:%S} UTC"
+    console.print()
+    console.print(Text(f"{totals(collection)}, {as_of}", style="bold"))
 
 
 def print_jobs(console: Console, jobs: Sequence[Job], now_ms: int) -> None:

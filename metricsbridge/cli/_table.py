@@ -194,3 +194,12 @@ def task_count(collection: Collection, /) -> int:
     """Count the tasks that delivered something."""
     series = collection.series
     return len({(series.source_of(index), key.job, key.task) for index, key in enumerate(series.keys)})
+
+
+def totals(collection: Collection, /) -> str:
+    """Say how much was delivered."""
+    series = collection.series
+    return (
+        f"{len(series):,} series of {count(task_count(collection), 'task')} in "
+        f"{count(len(collection.jobs), 'job')}, {count(len(series.times), 'sample')}"
+    )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import enum
 from contextlib import contextmanager
-from datetime import datetime
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -12,34 +11,33 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 import anyio
 import typer
-from rich.text import Text
 
 from metricsbridge.cli import _emulate, _providers
 from metricsbridge.cli._account import explain
-from metricsbridge.cli._collect import (
-    CollectionProgress,
+from metricsbridge.cli._arguments import (
     Options,
-    UsageError,
     Wanted,
-    gather,
+    parse_metrics,
+    parse_optional_duration,
     parse_wanted,
+    parse_window,
     sources_of,
     usage_errors,
 )
-from metricsbridge.cli._render import make_console, print_collection, print_error, print_jobs
+from metricsbridge.cli._collect import CollectionProgress, gather
+from metricsbridge.cli._render import make_console, print_collection, print_error, print_jobs, print_text, print_totals
 from metricsbridge.cli._text import count
 from metricsbridge.collector import Collector
-from metricsbridge.durations import parse_duration
 from metricsbridge.errors import ConfigurationError, MetricsBridgeError, ProviderNotFoundError
 from metricsbridge.export import check_path, encode_json, job_document, json_document, write
-from metricsbridge.model import JobSearch, JobStatus, Window
+from metricsbridge.model import JobSearch, JobStatus
 from metricsbridge.runtime._clock import SystemClock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from metricsbridge.collection import Collection
-    from metricsbridge.model import Job, RelativeWindow
+    from metricsbridge.model import Job
 
 COMPLETE: Final = 0
 NOTHING: Final = 1
@@ -138,12 +136,10 @@ def demo(
 
     console = make_console()
     if not as_json:
-        console.print(
-            Text(
-                "Emulated training services on this machine, some of their answers broken on purpose, read as real "
-                "ones would be: signed requests over HTTP, retries, all jobs at once. No account, no network."
-            ),
-            style="dim",
+        print_text(
+            console,
+            "Emulated training services on this machine, some of their answers broken on purpose, read as real ones "
+            "would be: signed requests over HTTP, retries, all jobs at once. No account, no network.",
         )
         console.print()
     with _errors_as_lines(), CollectionProgress(make_console(stderr=True), shown=not as_json) as progress:
@@ -155,7 +151,7 @@ def demo(
     else:
         print_collection(console, result.collection, rows=rows)
         console.print()
-        console.print(Text(result.summary(), style="bold"))
+        print_text(console, result.summary(), style="bold")
     _finish(result.collection)
 
 
@@ -208,7 +204,7 @@ def collect(
     config: Config = None,
     metric: Annotated[
         list[str] | None,
-        typer.Option("--metric", help="Only this metric; may be given again. By default all canonical ones."),
+        typer.Option("--metric", help="Only this one, such as hw.gpu.utilization or gpu; may be given again."),
     ] = None,
     last: Annotated[str | None, typer.Option("--last", help="The window up to now, such as 1h or 30m.")] = None,
     start: Annotated[
@@ -236,20 +232,22 @@ def collect(
     with _errors_as_lines():
         with usage_errors():
             wanted = [parse_wanted(ref) for ref in refs]
-            for duration in (step, timeout):
-                _ = duration and parse_duration(duration)
             if output is not None:
                 check_path(output)
-        options = Options(
-            metrics=metric or None, window=_window(last, start, end), step=step, per=per.value, tasks=task or None,
-            timeout=timeout,
-        )  # fmt: skip
+            timeout_ms = parse_optional_duration(timeout)
+            options = Options(
+                metrics=parse_metrics(metric), window=parse_window(last, start, end),
+                step=parse_optional_duration(step), per=per.value, tasks=task or None,
+                timeout_s=None if timeout_ms is None else timeout_ms / 1000,
+            )  # fmt: skip
         with CollectionProgress(make_console(stderr=True), shown=not as_json) as progress:
             collection = anyio.run(partial(_collect, config, wanted, options, progress))
         if as_json:
             print(encode_json(json_document(collection)))
         else:
-            print_collection(make_console(), collection, rows=rows)
+            console = make_console()
+            print_collection(console, collection, rows=rows)
+            print_totals(console, collection)
         if output is not None:
             write(collection, output)
             samples = count(len(collection.series.times), "sample")
@@ -262,30 +260,6 @@ async def _collect(
 ) -> Collection:
     async with Collector.from_config(config, sources=sources_of(wanted)) as collector:
         return await gather(collector, wanted, options, progress)
-
-
-def _window(last: str | None, start: str | None, end: str | None) -> Window | RelativeWindow | None:
-    if last is not None and (start is not None or end is not None):
-        raise UsageError("--last goes with neither --start nor --end: write one or the other")
-    if end is not None and start is None:
-        raise UsageError("--end needs --start")
-    with usage_errors():
-        if last is not None:
-            return Window.last(last)
-        if start is None:
-            return None
-        now_ms = SystemClock().now_ms()
-        return Window(_instant("--start", start), now_ms if end is None else _instant("--end", end))
-
-
-def _instant(option: str, text: str) -> datetime:
-    try:
-        instant = datetime.fromisoformat(text)
-    except ValueError:
-        raise UsageError(f"{option} {text!r} is no time: write for example 2025-01-15T08:00Z") from None
-    if instant.tzinfo is None:
-        raise UsageError(f"{option} {text!r} has no time zone: write {text}Z, or an offset such as {text}+08:00")
-    return instant
 
 
 @app.command()

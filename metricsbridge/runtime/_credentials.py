@@ -25,6 +25,9 @@ _LOCKOUT_MS: Final = 60_000
 _MOST_UNPROVEN: Final = 3
 """So many renewals in a row may be rejected, unused; then nobody asks again for ``_LOCKOUT_MS``."""
 
+_MOST_SENT: Final = 4
+"""So often a request is sent, at most, as long as each rejection finds a newer credential."""
+
 _SHORTEST_SECRET: Final = 6
 """Shorter texts are no secrets of any vendor, and would be found everywhere."""
 
@@ -44,47 +47,47 @@ class CredentialStore:
         self._unproven = 0
         self._renewed_ms = 0
 
+    def valid(self) -> Credential | None:
+        """Give the credential if it can be used as it is."""
+        credential = self._current
+        if credential is None or credential.expires_ms is None:
+            return credential
+        left_ms = credential.expires_ms - self._clock.now_ms()
+        return credential if left_ms > _MARGIN_MS or (left_ms > 0 and self._lock.locked()) else None
+
     async def current(self) -> Credential:
         """Give the credential, obtaining or renewing it where need be.
 
         Raises:
             AuthenticationError: There is none to be had; the same answer goes to all who wait, for some time.
         """
-        credential = self._current
-        if credential is not None:
-            if credential.expires_ms is None:
-                return credential
-            left_ms = credential.expires_ms - self._clock.now_ms()
-            if left_ms > _MARGIN_MS or (left_ms > 0 and self._lock.locked()):
-                return credential
-        return await self._renew(credential)
+        return self.valid() or (await self._renew(self._current))[0]
 
-    async def after_rejection(self, rejected: Credential, /) -> Credential | None:
-        """Give another credential than the rejected one, or None where asking for one would not help.
+    async def after_rejection(self, rejected: Credential, /) -> tuple[Credential | None, bool]:
+        """Give another credential than the rejected one, and whether it was this caller who obtained it.
 
-        It would not help where the renewals before it were never accepted either.
+        There is none where asking for one would not help: the renewals before it were never accepted either, or the
+        new one is the same.
         """
         recent = self._clock.now_ms() - self._renewed_ms < _LOCKOUT_MS
         if self._current is rejected and self._unproven >= _MOST_UNPROVEN and recent:
-            return None
-        renewed = await self._renew(rejected)
-        if renewed is rejected or renewed == rejected:
-            return None
-        return renewed
+            return None, False
+        renewed, obtained = await self._renew(rejected)
+        return (None if renewed == rejected else renewed), obtained
 
     def accepted(self, credential: Credential, /) -> None:
         """Take note that the service accepts the credential."""
         if self._unproven and credential is self._current:
             self._unproven = 0
 
-    async def _renew(self, stale: Credential | None) -> Credential:
-        """Obtain a credential unless another call has done it meanwhile.
+    async def _renew(self, stale: Credential | None) -> tuple[Credential, bool]:
+        """Obtain a credential, unless another call has done it meanwhile; tells which.
 
         The lock is handed on when its holder is cancelled, so the next who waits obtains in its place.
         """
         async with self._lock:
             if self._current is not None and self._current is not stale:
-                return self._current
+                return self._current, False
             now_ms = self._clock.now_ms()
             if self._refused is not None and now_ms - self._refused[0] < _LOCKOUT_MS:
                 raise _copy(self._refused[1])
@@ -96,7 +99,7 @@ class CredentialStore:
             self._refused = None
             self._unproven += stale is not None
             self._renewed_ms = self._clock.now_ms()
-            return self._current
+            return self._current, True
 
     def scrub(self, text: str, /) -> str:
         """Give a text without the credential's secrets, and without what looks like a signature or token."""
@@ -122,21 +125,24 @@ class AuthenticateTransport:
     authenticator: Authenticator
     store: CredentialStore
     clock: Clock
-    draw: random.Random = attrs.field(factory=random.SystemRandom)
+    draw: random.Random = attrs.field(factory=random.Random)  # a nonce must be new, not secret
 
     async def send(self, request: Request, /) -> Response:
-        """Send the request signed."""
-        credential = await self.store.current()
-        response = await self._attempt(request, credential)
-        if not self.authenticator.rejected(response):
-            self.store.accepted(credential)
-            return response
-        renewed = await self.store.after_rejection(credential)
-        if renewed is None:
-            return response
-        response = await self._attempt(request, renewed)
-        if not self.authenticator.rejected(response):
-            self.store.accepted(renewed)
+        """Send the request signed; it causes one renewal at most, and makes use of those that others cause."""
+        credential = self.store.valid() or await self.store.current()
+        may_obtain = True
+        for _ in range(_MOST_SENT):
+            response = await self._attempt(request, credential)
+            if not self.authenticator.rejected(response):
+                self.store.accepted(credential)
+                break
+            newer = self.store.valid()
+            if newer is None or newer is credential:
+                newer, obtained = await self.store.after_rejection(credential) if may_obtain else (None, False)
+                may_obtain = may_obtain and not obtained
+            if newer is None:
+                break
+            credential = newer
         return response
 
     async def _attempt(self, request: Request, credential: Credential) -> Response:

@@ -40,6 +40,11 @@ class RateController:
         """Take a lower rate; a higher one is not taken: whoever shares an account keeps to the strictest word."""
         self._interval_s = max(self._interval_s, 1 / per_second)
 
+    @property
+    def idle(self) -> bool:
+        """Whether nobody ever needs to wait: no rate is held and no pause was asked for."""
+        return not self._interval_s and self._paused_until == -math.inf
+
     async def acquire(self, clock: Clock, /) -> None:
         """Wait for a slot; cancelled while waiting, it gives the slot back."""
         if self._interval_s:
@@ -89,14 +94,21 @@ class LimitTransport:
     rates: Mapping[str, Rate]
     quota: Quota
     clock: Clock
+    _controllers: dict[str, tuple[Quota, RateController]] = attrs.field(init=False, factory=dict)
 
     async def send(self, request: Request, /) -> Response:
         """Send when the operation's turn has come; after a throttle answer the operation pauses for everyone."""
         context = CURRENT.get()
         quota = self.quota if context is None or context.quota is None else context.quota
-        rate = self.rates.get(request.operation) or self.rates.get("*")
-        controller = quota.controller(self.account, request.operation, math.inf if rate is None else rate.per_second)
-        await controller.acquire(self.clock)
+        known = self._controllers.get(request.operation)
+        if known is None or known[0] is not quota:
+            rate = self.rates.get(request.operation) or self.rates.get("*")
+            per_second = math.inf if rate is None else rate.per_second
+            known = (quota, quota.controller(self.account, request.operation, per_second))
+            self._controllers[request.operation] = known
+        controller = known[1]
+        if not controller.idle:
+            await controller.acquire(self.clock)
         try:
             return await self.inner.send(request)
         except ThrottledError as error:

@@ -24,7 +24,7 @@ from metricsbridge.runtime._fanout import FanOut
 from metricsbridge.series.columns import SeriesBatch
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 
     from anyio.abc import TaskGroup
 
@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from metricsbridge.runtime._limits import Quota
 
 _HOUR_MS = 3_600_000
+
+_MOST_WAITING = 32
+"""So many batches of a job are handed over at once, where the consumer is in no hurry."""
 
 Outcome = SeriesBatch | Failure | Absence | Job
 Order = tuple[int, int]
@@ -84,6 +87,8 @@ class Run:
         concurrency: Items worked on at once, for each source.
         emit: Takes each outcome as it comes about.
         room: Waits until more may be emitted.
+        hurry: Tells whether a batch is waited for; otherwise a job's batches are emitted some at once, or all at once
+            where this is None.
     """
 
     def __init__(
@@ -97,6 +102,7 @@ class Run:
         concurrency: int,
         emit: Callable[[Order, Outcome], None],
         room: Callable[[], Awaitable[None]] | None = None,
+        hurry: Callable[[], bool] | None = None,
     ) -> None:
         self._jobs = enumerate(jobs)
         self._sources = {name: _Source(name, provider, self) for name, provider in sources.items()}
@@ -104,6 +110,7 @@ class Run:
         self.ask = ask
         self.clock = clock
         self.room = room
+        self.hurry = hurry
         self._quota = quota
         self._concurrency = concurrency
         self._emit = emit
@@ -220,18 +227,24 @@ class _Source:
             if not self.run.advance():
                 return
 
-    async def handle(self, item: _Item) -> Iterable[_Item]:
+    def handle(self, item: _Item) -> Awaitable[Iterable[_Item]]:
         """Do one item."""
         context = CURRENT.get()
         assert context is not None  # every worker enters with one
         context.begin()
         item.context = context
-        if self.run.room is not None:
-            await self.run.room()
-        if isinstance(item, _CallItem):
-            await self._fetch(item)
-            return ()
-        return await self._describe(item)
+        work = self._fetch(item) if isinstance(item, _CallItem) else self._describe(item)
+        return work if self.run.room is None else self._when_there_is_room(self.run.room, work)
+
+    async def _when_there_is_room(
+        self, room: Callable[[], Awaitable[None]], work: Coroutine[Any, Any, Iterable[_Item]]
+    ) -> Iterable[_Item]:
+        try:
+            await room()
+        except BaseException:
+            work.close()
+            raise
+        return await work
 
     def last(self) -> Iterable[_Item]:
         """Plan the jobs that wait for others to be planned with."""
@@ -288,7 +301,7 @@ class _Source:
             return ()
         return (_CallItem(place, number, call, ledger) for number, call in enumerate(ledger.calls))
 
-    async def _fetch(self, item: _CallItem) -> None:
+    async def _fetch(self, item: _CallItem) -> Iterable[_Item]:
         call, ledger, order = item.call, item.ledger, (item.place, item.number)
         try:
             try:
@@ -300,16 +313,23 @@ class _Source:
                     ledger.fail(failure)
                     self.run.fail(order, failure)
             if len(batch):
-                batch = ledger.deliver(batch.clip(call.window))
-                if len(batch):
-                    self.run.emit(order, batch.with_source(self.name))
+                ledger.deliver(item.number, batch)
         except Exception as error:
             self._fail_call(item, _ours(error, call.operation))
         ledger.open_calls -= 1
         if not ledger.open_calls:
             self._settle(order, ledger)
+        elif self.run.hurry is not None and (ledger.waiting >= _MOST_WAITING or self.run.hurry()):
+            self._hand_over(order, ledger)
+        return ()
+
+    def _hand_over(self, order: Order, ledger: Ledger) -> None:
+        batch = ledger.take()
+        if len(batch):
+            self.run.emit(order, batch.with_source(self.name))
 
     def _settle(self, order: Order, ledger: Ledger) -> None:
+        self._hand_over(order, ledger)
         for absence in ledger.absences(self.run.clock.now_ms()):
             self.run.emit(order, absence)
 

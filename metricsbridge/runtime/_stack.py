@@ -37,7 +37,8 @@ async def open_stack(
     clock = clock or getattr(transport, "clock", None) or SystemClock()
     authenticator = authenticator or spec.authenticator(settings)
     quota = quota or Quota()
-    rates = {**spec.limits, **connection.limits}
+    # "*" is every operation that is not named, so it takes the place of all documented limits.
+    rates = {**({} if "*" in connection.limits else spec.limits), **connection.limits}
 
     def layered(inner: Transport, store: CredentialStore | None) -> Transport:
         classified = ClassifyTransport(inner, spec.classify, store)

@@ -39,7 +39,6 @@ def open_session(settings: ConnectionSettings, /) -> aiohttp.ClientSession:
         cookie_jar=aiohttp.DummyCookieJar(),
         timeout=aiohttp.ClientTimeout(total=settings.timeout),
         proxy=settings.proxy,
-        skip_auto_headers=("Content-Type",),
     )
     # By default the session itself sends a request again when its connection breaks: a second signed request that
     # limits, retries and reports would know nothing of.
@@ -82,17 +81,22 @@ class HttpTransport:
             ResponseTooLargeError: The answer is larger than ``max_body``.
         """
         try:
-            async with self.session.request(
+            response = await self.session.request(
                 request.method,
                 URL(request.full_url, encoded=True),
                 headers=request.headers,
                 data=request.body or None,
                 allow_redirects=False,
-            ) as response:
+                skip_auto_headers=("Content-Type",) if request.body else None,
+            )
+            try:
                 body = await self._read(response, request)
-                return Response(response.status, response.headers, body, self.clock.now_ms())
+            except BaseException:
+                response.close()  # read to its end, it has given its connection back by itself
+                raise
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise self._map(error, request) from _without_headers(error)
+        return Response(response.status, response.headers, body, self.clock.now_ms())
 
     async def _read(self, response: aiohttp.ClientResponse, request: Request) -> bytes:
         content = response.content
@@ -106,7 +110,6 @@ class HttpTransport:
                 return b"".join(chunks)
             chunks.append(chunk)
             size += len(chunk)
-        response.close()
         raise ResponseTooLargeError(
             f"the answer of {request.host} has more than {self.max_body} bytes: ask for less, or raise max_body",
             status=response.status,

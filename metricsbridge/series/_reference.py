@@ -135,7 +135,7 @@ def linear(row: list[float], step_ms: int, gap_ms: int) -> list[float]:
 def decode_number_arrays_reference(body: bytes, schema: NumberArrays, /) -> NamedArrays:
     """Do what ``metricsbridge.series.decode.decode_number_arrays`` does, one number at a time."""
     names: list[str] = []
-    offsets = [0]
+    lengths: list[int] = []
     values: list[float] = []
     try:
         document = json.loads(body.decode(), parse_int=_number, parse_float=_number, parse_constant=_no_constant)
@@ -143,12 +143,13 @@ def decode_number_arrays_reference(body: bytes, schema: NumberArrays, /) -> Name
         raise DecodeError(f"the answer is no JSON: {error}") from error
     for entry in _member(document, schema.series, list):
         names.append(_member(entry, schema.name, str))
-        for number in _member(entry, schema.values, list):
+        numbers = _member(entry, schema.values, list)
+        for number in numbers:
             if number is not None and not isinstance(number, float):
                 raise DecodeError(f"{number!r} is no number")
             values.append(math.nan if number is None or number == schema.missing else number)
-        offsets.append(len(values))
-    return NamedArrays(tuple(names), np.array(offsets, np.int64), np.array(values, np.float64))
+        lengths.append(len(numbers))
+    return NamedArrays(tuple(names), tuple(lengths), np.array(values, np.float64))
 
 
 def _number(text: str) -> float:

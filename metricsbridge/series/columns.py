@@ -7,6 +7,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Self
 
 import attrs
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 Int64 = NDArray[np.int64]
 Float64 = NDArray[np.float64]
+_INT64, _FLOAT64 = np.dtype(np.int64), np.dtype(np.float64)
 
 
 class Timing(enum.StrEnum):
@@ -34,13 +36,10 @@ class Statistic(enum.StrEnum):
     LAST = "last"
 
 
-def _sorted_labels(labels: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
-    return tuple(sorted(labels)) if labels else ()
-
-
-@attrs.frozen
-class SeriesKey:
+class SeriesKey(msgspec.Struct, frozen=True, gc=False):
     """The identity of a series.
+
+    There is one for every series, so it is what the garbage collector need not look at; it can't be part of a cycle.
 
     Attributes:
         task: "" is the job as a whole.
@@ -53,8 +52,12 @@ class SeriesKey:
     task: str
     device: str
     metric: str
-    labels: tuple[tuple[str, str], ...] = attrs.field(default=(), converter=_sorted_labels)
-    source: str = attrs.field(default="", kw_only=True)
+    labels: tuple[tuple[str, str], ...] = ()
+    source: str = ""
+
+    def __post_init__(self) -> None:
+        if self.labels:
+            msgspec.structs.force_setattr(self, "labels", tuple(sorted(self.labels)))
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -90,11 +93,13 @@ class SeriesBatch:
 
     def __attrs_post_init__(self) -> None:
         count = len(self.keys)
-        columns = (self.unit, self.interval_ms, self.timing, self.time_error_ms, self.statistic)
-        if any(len(column) != count for column in columns) or len(self.offsets) != count + 1:
+        fits = len(self.unit) == len(self.interval_ms) == len(self.timing) == len(self.time_error_ms) == count
+        if not fits or len(self.statistic) != count or len(self.offsets) != count + 1:
             raise ValueError(f"the columns of {count} series must have {count} entries, and offsets one more")
         if len(self.times) != len(self.values) or self.offsets[-1] != len(self.times) or self.offsets[0] != 0:
             raise ValueError("offsets must run from 0 to the number of times, which is that of the values")
+        if self.times.dtype != _INT64 or self.values.dtype != _FLOAT64 or self.offsets.dtype != _INT64:
+            raise ValueError("times and offsets must be int64, values float64")
 
     @classmethod
     def empty(cls) -> Self:
@@ -127,17 +132,42 @@ class SeriesBatch:
 
     def with_source(self, source: str, /) -> SeriesBatch:
         """Stamp the source, in constant time: the columns are shared."""
-        return attrs.evolve(self, source=source)
+        return SeriesBatch(
+            source=source,
+            keys=self.keys,
+            unit=self.unit,
+            interval_ms=self.interval_ms,
+            timing=self.timing,
+            time_error_ms=self.time_error_ms,
+            statistic=self.statistic,
+            offsets=self.offsets,
+            times=self.times,
+            values=self.values,
+        )
 
     def observed(self) -> NDArray[np.bool_]:
         """Give bool[S]: whether a series has a value at all."""
-        present = np.concatenate(([0], np.cumsum(~np.isnan(self.values))))
-        result: NDArray[np.bool_] = present[self.offsets[1:]] > present[self.offsets[:-1]]
+        present = ~np.isnan(self.values)
+        starts, ends = self.offsets[:-1], self.offsets[1:]
+        if (ends > starts).all():  # an empty slice would make reduceat take the next one's first value
+            return np.logical_or.reduceat(present, starts) if len(starts) else present[:0]
+        sums = np.concatenate(([0], np.cumsum(present)))
+        result: NDArray[np.bool_] = sums[ends] > sums[starts]
         return result
+
+    def only_observed(self) -> SeriesBatch:
+        """Give the series that have a value."""
+        observed = self.observed()
+        return self if observed.all() else self.select(observed.nonzero()[0].tolist())
 
     def select(self, indices: Sequence[int], /) -> SeriesBatch:
         """Give those series, in that order."""
-        parts = [self.samples(index) for index in indices]
+        every = range(len(self.keys))
+        indices = [every[index] for index in indices]
+        picked = np.array(indices, np.int64)
+        starts, ends = self.offsets[picked], self.offsets[picked + 1]
+        offsets = _offsets(ends - starts)
+        sample = np.repeat(starts - offsets[:-1], ends - starts) + np.arange(offsets[-1])
         return attrs.evolve(
             self,
             keys=tuple([self.keys[i] for i in indices]),
@@ -146,22 +176,22 @@ class SeriesBatch:
             timing=tuple([self.timing[i] for i in indices]),
             time_error_ms=tuple([self.time_error_ms[i] for i in indices]),
             statistic=tuple([self.statistic[i] for i in indices]),
-            offsets=_offsets([len(times) for times, _ in parts]),
-            times=np.concatenate([times for times, _ in parts] or [self.times[:0]]),
-            values=np.concatenate([values for _, values in parts] or [self.values[:0]]),
+            offsets=offsets,
+            times=self.times[sample],
+            values=self.values[sample],
         )
 
     def clip(self, window: Window, /) -> SeriesBatch:
         """Keep the samples whose time is in the window; series that lose all of theirs stay, empty."""
         times = self.times
-        if not len(times) or (times.min() >= window.start_ms and times.max() < window.end_ms):
+        if not len(times) or (np.minimum.reduce(times) >= window.start_ms and np.maximum.reduce(times) < window.end_ms):
             return self
         inside = (times >= window.start_ms) & (times < window.end_ms)
         kept = np.concatenate(([0], np.cumsum(inside)))
         return attrs.evolve(self, offsets=kept[self.offsets], times=times[inside], values=self.values[inside])
 
 
-def _offsets(lengths: Sequence[int]) -> Int64:
+def _offsets(lengths: Sequence[int] | Int64) -> Int64:
     return np.concatenate(([0], np.cumsum(lengths, dtype=np.int64))).astype(np.int64, copy=False)
 
 
@@ -195,7 +225,7 @@ def concat(batches: Iterable[SeriesBatch], /) -> SeriesBatch:
 
 
 def _name_sources(batch: SeriesBatch) -> SeriesBatch:
-    keys = tuple([key if key.source else attrs.evolve(key, source=batch.source) for key in batch.keys])
+    keys = tuple([key if key.source else msgspec.structs.replace(key, source=batch.source) for key in batch.keys])
     return attrs.evolve(batch, source="", keys=keys)
 
 
@@ -206,6 +236,8 @@ def merge(batches: Iterable[SeriesBatch], /) -> SeriesBatch:
     error, and is inferred where any of its parts is. It stands where its first part stood.
     """
     whole = concat(batches)
+    if len(set(whole.keys)) == len(whole):
+        return whole
     groups: dict[tuple[SeriesKey, str, Statistic], list[int]] = {}
     for index, identity in enumerate(zip(whole.keys, whole.unit, whole.statistic, strict=True)):
         groups.setdefault(identity, []).append(index)

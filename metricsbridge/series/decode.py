@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from itertools import chain
+from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -13,11 +13,13 @@ import numpy as np
 from metricsbridge.envelopes import json_error
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from metricsbridge.errors import DecodeError
     from metricsbridge.series.columns import Float64, Int64
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, cache_hash=True)
 class NumberArrays:
     """A document that holds a list of series, each a name and an array of numbers.
 
@@ -38,11 +40,22 @@ class NumberArrays:
 
 @attrs.frozen(eq=False)
 class NamedArrays:
-    """Series as they stand in the document: S names, and the values of series ``i`` in ``offsets[i]:offsets[i+1]``."""
+    """Series as they stand in the document.
+
+    Attributes:
+        names: S names.
+        lengths: S numbers of values.
+        values: float64[N], the values of the series, one after the other.
+    """
 
     names: tuple[str, ...]
-    offsets: Int64
+    lengths: tuple[int, ...]
     values: Float64
+
+    @property
+    def offsets(self) -> Int64:
+        """int64[S + 1]; series ``i`` holds the values ``offsets[i]:offsets[i + 1]``."""
+        return _offsets(self.lengths)
 
 
 def decode_number_arrays(body: bytes, schema: NumberArrays, /) -> NamedArrays:
@@ -61,30 +74,25 @@ def decode_number_arrays(body: bytes, schema: NumberArrays, /) -> NamedArrays:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise _refusal(error, body) from error
         arrays = [[np.nan if value is None else value for value in entry.values] for entry in entries]
-    values = np.array([*chain.from_iterable(arrays)], np.float64)
+    lengths = tuple([len(array) for array in arrays])
+    values = np.fromiter(chain.from_iterable(arrays), np.float64, sum(lengths))
     if schema.missing is not None:
         values[values == schema.missing] = np.nan
-    offsets = np.zeros(len(arrays) + 1, np.int64)
-    if arrays:
-        offsets[1:] = [len(array) for array in arrays]
-        offsets = offsets.cumsum()
-    return NamedArrays(tuple([entry.name for entry in entries]), offsets, values)
+    return NamedArrays(tuple([entry.name for entry in entries]), lengths, values)
+
+
+@lru_cache(maxsize=64)
+def _offsets(lengths: tuple[int, ...]) -> Int64:
+    offsets = np.array([*accumulate(lengths, initial=0)], np.int64)
+    offsets.flags.writeable = False  # it is shared
+    return offsets
 
 
 def _refusal(error: Exception, body: bytes) -> DecodeError:
-    """Give the DecodeError, with a path or an offset also where the parser tells neither."""
+    """Give the DecodeError; the parser leaves out the path where it is the document itself that is wrong."""
     result = json_error(error, body)
-    if result.path or result.offset is not None:
-        return result
     if isinstance(error, msgspec.ValidationError):
-        result.path = "$"
-    elif isinstance(error, msgspec.DecodeError):
-        result.offset = len(body)  # it breaks off
-    else:
-        try:
-            body.decode()
-        except UnicodeDecodeError as invalid:
-            result.offset = invalid.start
+        result.path = result.path or "$"
     return result
 
 
@@ -102,17 +110,27 @@ def _decoder(schema: NumberArrays, values: Any) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(document)
 
 
-def regular_times(offsets: Int64, first_ms: list[int], interval_ms: int, /) -> Int64:
-    """Give int64[N] times for series whose samples follow each other at a fixed interval.
+def regular_times(lengths: Sequence[int], first_ms: Sequence[int], interval_ms: int, /) -> Int64:
+    """Give int64[N] times for series whose samples follow each other at a fixed interval; they can't be written to.
+
+    The tasks of a job share their times, so the array is shared where the same one is asked for again.
 
     Args:
-        offsets: int64[S + 1].
+        lengths: S numbers of samples.
         first_ms: S times of the first sample, ms since the epoch.
         interval_ms: From one sample to the next.
     """
-    lengths = np.diff(offsets)
-    position = np.arange(offsets[-1], dtype=np.int64) - np.repeat(offsets[:-1], lengths)
-    times: Int64 = np.repeat(np.array(first_ms, np.int64), lengths) + position * interval_ms
+    return _regular_times(tuple(lengths), tuple(first_ms), interval_ms)
+
+
+@lru_cache(maxsize=8)
+def _regular_times(lengths: tuple[int, ...], first_ms: tuple[int, ...], interval_ms: int) -> Int64:
+    grids = [
+        np.arange(first, first + length * interval_ms, interval_ms, dtype=np.int64)
+        for length, first in zip(lengths, first_ms, strict=True)
+    ]
+    times: Int64 = np.concatenate([np.empty(0, np.int64), *grids])
+    times.flags.writeable = False
     return times
 
 

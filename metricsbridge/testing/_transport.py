@@ -22,8 +22,8 @@ class FakeTransport:
     Signing, classification, limits and retries stay on top of it, so the handler sees what would go on the wire.
 
     Args:
-        handler: Gives the Response to a Request, or raises; may be a coroutine function. Where the Response does not say
-            when it was received, the clock does.
+        handler: Gives the Response to a Request, or raises; may be a coroutine function. Where the Response does not
+            say when it was received, the clock does.
         clock: What the layers above wait on; by default a FakeClock, on which waits are free.
 
     Attributes:

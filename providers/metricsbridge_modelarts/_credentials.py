@@ -10,6 +10,7 @@ import configparser
 import json
 import os
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -135,8 +136,9 @@ def _found(fields: Mapping[str, str]) -> _Found:
     )
 
 
-def _date(now_ms: int) -> str:
-    return datetime.fromtimestamp(now_ms // 1000, UTC).strftime(DATE_FORMAT)
+@lru_cache(maxsize=4)
+def _date(second: int) -> str:
+    return datetime.fromtimestamp(second, UTC).strftime(DATE_FORMAT)
 
 
 @attrs.frozen(kw_only=True)
@@ -156,13 +158,13 @@ class KeyAuthenticator:
         """Give the request with its signature over everything but what HTTP itself adds."""
         assert isinstance(credential, KeyCredential)
         host, _, path = request.url.partition("://")[2].partition("/")
-        headers = {**request.headers, "Host": host, DATE_HEADER: _date(now_ms)}
+        headers = {**request.headers, "Host": host, DATE_HEADER: _date(now_ms // 1000)}
         if credential.security_token is not None:
             headers["X-Security-Token"] = credential.security_token.reveal()
         headers["Authorization"] = authorization(
             credential.key, request.method, f"/{path}", request.params, headers, request.body
         )
-        return attrs.evolve(request, headers=headers)
+        return Request(request.method, request.url, request.params, headers, request.body, request.operation)
 
     def rejected(self, response: Response, /) -> bool:
         """Tell whether the key was refused."""

@@ -90,7 +90,7 @@ def classify(response: Response, /) -> ProviderError | None:
         return None
     code, message, request_id = error_fields(response)
     cls = CODES.get((response.status, code), cls)
-    text = message or f"the service answered HTTP {response.status}"
+    text = message.rstrip(".") or f"the service answered HTTP {response.status}"
     if cls in _ADVICE:
         text = f"{text}; {_ADVICE[cls]}"
     error = make_error(cls, text, response, code=code)

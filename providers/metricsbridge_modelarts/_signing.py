@@ -23,27 +23,53 @@ DATE_HEADER: Final = "X-Sdk-Date"
 DATE_FORMAT: Final = "%Y%m%dT%H%M%SZ"
 """How the date header writes an instant, in UTC."""
 
+_PLAIN_PATH = re.compile(r"[A-Za-z0-9_.~/-]+")
+"""A path in which nothing needs encoding."""
+
 _EMPTY_BODY: Final = hashlib.sha256(b"").hexdigest()
 _AUTHORIZATION = re.compile(ALGORITHM + r" Access=([^,]*), ?SignedHeaders=([^,]*), ?Signature=([^,]*)")
 
 
-@attrs.frozen(repr=False, eq=False)
+@attrs.frozen
+class _Headers:
+    """What the headers of a request put into what is signed."""
+
+    lines: str
+    listed: str
+    date: str
+    content_hash: str
+
+
+@attrs.define(repr=False, eq=False)
 class SigningKey:
-    """A pair of access key and secret key, made ready once so that each signature is cheap; it never shows itself."""
+    """A pair of access key and secret key that signs; it never shows itself."""
 
     access_key: str
-    _keyed: hmac.HMAC
+    _secret_key: bytes
+    _last: tuple[tuple[tuple[str, str], ...], _Headers] | None = None
 
     @classmethod
     def of(cls, access_key: str, secret_key: str, /) -> Self:
-        """Make the key; the secret is not kept but as the state of an HMAC."""
-        return cls(access_key, hmac.new(secret_key.encode(), digestmod="sha256"))
+        """Make the key."""
+        return cls(access_key, secret_key.encode())
 
     def sign(self, text: str, /) -> str:
         """Give the HMAC-SHA256 of a text, in hexadecimal."""
-        mac = self._keyed.copy()
-        mac.update(text.encode())
-        return mac.hexdigest()
+        return hmac.digest(self._secret_key, text.encode(), "sha256").hex()
+
+    def names(self, headers: tuple[tuple[str, str], ...], /) -> _Headers:
+        """Give the part of what is signed that comes from the headers; within a second it is mostly the last one."""
+        if self._last is None or self._last[0] != headers:
+            values = {name.lower(): value.strip() for name, value in headers}
+            signed = sorted([name.lower() for name, _ in headers if "_" not in name])
+            made = _Headers(
+                lines="".join([f"{name}:{values[name]}\n" for name in signed]),
+                listed=";".join(signed),
+                date=values["x-sdk-date"],
+                content_hash=values.get("x-sdk-content-sha256", ""),
+            )
+            self._last = (headers, made)
+        return self._last[1]
 
     def __repr__(self) -> str:
         return "SigningKey(***)"
@@ -74,12 +100,10 @@ def authorization(
     Raises:
         KeyError: There is no ``X-Sdk-Date`` among the headers.
     """
-    values = {name.lower(): value for name, value in headers.items()}
-    signed = sorted([name.lower() for name in headers if "_" not in name])
-    return (
-        f"{ALGORITHM} Access={key.access_key}, SignedHeaders={';'.join(signed)}, "
-        f"Signature={signature(key, method, path, params, values, signed, body)}"
-    )
+    names = key.names(tuple(headers.items()))
+    canonical = f"{_begin(method, path, params)}\n{names.lines}\n{names.listed}\n{_hash(names.content_hash, body)}"
+    signed = key.sign(_text_to_sign(names.date, canonical))
+    return f"{ALGORITHM} Access={key.access_key}, SignedHeaders={names.listed}, Signature={signed}"
 
 
 def signature(
@@ -106,8 +130,7 @@ def signature(
         KeyError: A signed header, or ``x-sdk-date``, is missing.
     """
     canonical = canonical_request(method, path, params, headers, signed, body)
-    digest = hashlib.sha256(canonical.encode("utf-8", "surrogateescape")).hexdigest()
-    return key.sign(f"{ALGORITHM}\n{headers['x-sdk-date'].strip()}\n{digest}")
+    return key.sign(_text_to_sign(headers["x-sdk-date"].strip(), canonical))
 
 
 def canonical_request(
@@ -119,18 +142,27 @@ def canonical_request(
     body: bytes,
 ) -> str:
     """Give the text whose hash is signed; arguments as ``signature``."""
-    plain_path = quote(unquote(path), safe="-_.~/")
+    lines = "".join([f"{name}:{headers[name].strip()}\n" for name in signed])
+    content = _hash(headers.get("x-sdk-content-sha256", "").strip(), body)
+    return f"{_begin(method, path, params)}\n{lines}\n{';'.join(signed)}\n{content}"
+
+
+def _begin(method: str, path: str, params: Iterable[tuple[str, str]]) -> str:
+    plain_path = path if _PLAIN_PATH.fullmatch(path) else quote(unquote(path), safe="-_.~/")
     if plain_path[-1:] != "/":
         plain_path += "/"
-    query = encode_query(sorted(params)) if params else ""
-    lines = "".join([f"{name}:{headers[name].strip()}\n" for name in signed])
-    content = _hash(headers, body) if body else _EMPTY_BODY
-    return f"{method.upper()}\n{plain_path}\n{query}\n{lines}\n{';'.join(signed)}\n{content}"
+    return f"{method.upper()}\n{plain_path}\n{encode_query(sorted(params)) if params else ''}"
 
 
-def _hash(headers: Mapping[str, str], body: bytes) -> str:
-    given = headers.get("x-sdk-content-sha256", "").strip()
+def _hash(given: str, body: bytes) -> str:
+    if not body:
+        return _EMPTY_BODY
     return given or hashlib.sha256(body).hexdigest()
+
+
+def _text_to_sign(date: str, canonical: str) -> str:
+    digest = hashlib.sha256(canonical.encode("utf-8", "surrogateescape")).hexdigest()
+    return f"{ALGORITHM}\n{date}\n{digest}"
 
 
 @attrs.frozen(repr=False)

@@ -9,6 +9,7 @@ service has exactly one value for each calendar minute that it touched.)
 from __future__ import annotations
 
 import json
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 import attrs
@@ -238,26 +239,52 @@ def to_batch(arrays: NamedArrays, call: Call, received_ms: int, /) -> SeriesBatc
     job, task = call.targets[0]
     anchoring = call.payload
     assert isinstance(anchoring, Anchoring)
-    entries = [V2.get(name) or Entry(vendor_metric("modelarts", name), "", 1.0) for name in arrays.names]
-    lengths = np.diff(arrays.offsets)
-    starts = [anchoring.first_ms(count, received_ms) for count in lengths.tolist()]
-    divisors = {entry.divide for entry in entries}
-    count = len(entries)
+    layout = _layout(arrays.names)
+    starts = {length: anchoring.first_ms(length, received_ms) for length in set(arrays.lengths)}
+    errors = tuple([starts[length][1] for length in arrays.lengths])
+    count = len(arrays.names)
     batch = SeriesBatch(
-        keys=tuple([SeriesKey(job, task, "", entry.metric) for entry in entries]),
-        unit=tuple([entry.unit for entry in entries]),
-        interval_ms=(_MINUTE_MS,) * count,
-        timing=(Timing.INFERRED,) * count,
-        time_error_ms=tuple([error for _, error in starts]),
-        statistic=(Statistic.MEAN,) * count,
+        keys=tuple([SeriesKey(job, task, "", metric) for metric in layout.metrics]),
+        unit=layout.units,
+        interval_ms=layout.interval_ms,
+        timing=layout.timing,
+        time_error_ms=errors,
+        statistic=layout.statistic,
         offsets=arrays.offsets,
-        times=regular_times(arrays.offsets, [first for first, _ in starts], _MINUTE_MS),
-        values=arrays.values
-        / (divisors.pop() if len(divisors) == 1 else np.repeat([entry.divide for entry in entries], lengths)),
+        times=regular_times(arrays.lengths, [starts[length][0] for length in arrays.lengths], _MINUTE_MS),
+        values=arrays.values / (layout.divide[0] if layout.even else np.repeat(layout.divide, arrays.lengths)),
     )
     if anchoring.everything:
         return batch
-    return batch.select([index for index, key in enumerate(batch.keys) if key.metric in call.metrics])
+    return batch.select([index for index in range(count) if layout.metrics[index] in call.metrics])
+
+
+@attrs.frozen
+class _Layout:
+    """What the columns of an answer are, but for its numbers: the same for every task, so it is made once."""
+
+    metrics: tuple[str, ...]
+    units: tuple[str, ...]
+    divide: tuple[float, ...]
+    even: bool
+    interval_ms: tuple[int, ...]
+    timing: tuple[Timing, ...]
+    statistic: tuple[Statistic, ...]
+
+
+@lru_cache(maxsize=64)
+def _layout(names: tuple[str, ...]) -> _Layout:
+    entries = [V2.get(name) or Entry(vendor_metric("modelarts", name), "", 1.0) for name in names]
+    divide = tuple([entry.divide for entry in entries])
+    return _Layout(
+        metrics=tuple([entry.metric for entry in entries]),
+        units=tuple([entry.unit for entry in entries]),
+        divide=divide,
+        even=len(set(divide)) == 1,
+        interval_ms=(_MINUTE_MS,) * len(names),
+        timing=(Timing.INFERRED,) * len(names),
+        statistic=(Statistic.MEAN,) * len(names),
+    )
 
 
 def _accelerators(item: TrainingJob) -> Accelerators | None:

@@ -50,7 +50,8 @@ def test_every_frame_is_the_reference_bit_for_bit(data, middle, step, how, fill,
 def test_the_size_of_the_blocks_worked_on_changes_nothing(monkeypatch, how, fill):
     random = np.random.default_rng(7)
     sizes = (0, 40, 3, 0, 0, 200, 1, 17, 0)
-    batch = make_batch([[(int(random.integers(0, 900)), random.random()) for _ in range(size)] for size in sizes])
+    series = [[(int(random.integers(0, 900)), random.random()) for _ in range(size)] for size in sizes]
+    batch = make_batch(series, interval_ms=[300, 0, 20, 60, 0, 0, 100, 400, 60])
     whole = align(batch, step=20, how=how, fill=fill)
     assert same_frame(whole, align_reference(batch, step=20, how=how, fill=fill))
     for size in (1, 5, 64, 300):

@@ -250,7 +250,7 @@ async def test_a_stream_gives_what_collect_gives() -> None:
     assert {str(f.error) for part in parts for f in part.failures} == {str(f.error) for f in whole.failures}
     assert sorted(job.id for part in parts for job in part.jobs) == sorted(job.id for job in whole.jobs)
     merged = mb.merge([part.series for part in parts])
-    assert {k: v.tolist() for k, _, v in merged} == {k: v.tolist() for k, _, v in whole.series}
+    assert {k: repr(v.tolist()) for k, _, v in merged} == {k: repr(v.tolist()) for k, _, v in whole.series}
     assert set().union(*[account(part)[1] for part in parts]) == account(whole)[1]
 
 

@@ -142,7 +142,7 @@ async def test_a_rejection_that_arrives_after_the_renewal_causes_no_other() -> N
         tasks.start_soon(late_call)
         await anyio.wait_all_tasks_blocked()
         old = await store.current()
-        assert await store.after_rejection(old) is not None
+        assert (await store.after_rejection(old))[1]
         service.slow.set()
     assert late == [200]
     assert service.logins == 2
@@ -163,6 +163,20 @@ async def test_renewals_that_are_rejected_too_are_not_repeated_for_ever() -> Non
     await clock.sleep(61)
     assert (await transport.send(ASK)).status == 401
     assert service.logins == 1 + 4
+
+
+async def test_one_call_causes_one_renewal_at_most() -> None:
+    service, transport, _, _ = make()
+    await transport.send(ASK)
+
+    class Never(set[str]):
+        def __contains__(self, item: object) -> bool:
+            return False
+
+    service.valid = Never()
+    assert (await transport.send(ASK)).status == 401
+    assert service.logins == 2
+    assert service.sent == ["token-1", "token-1", "token-2"]
 
 
 async def test_it_is_renewed_before_it_expires() -> None:

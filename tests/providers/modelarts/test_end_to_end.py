@@ -131,10 +131,11 @@ async def test_a_long_job_of_which_only_the_last_days_are_kept_is_anchored_at_it
 
 
 async def test_a_token_is_obtained_once_and_renewed_when_it_is_refused() -> None:
-    faults = Faults(rates={"expired-token": 0.02}, seed=1)
+    faults = Faults()
+    faults.script(*[""] * 20, "expired-token", *[""] * 30, "expired-token")
     async with emulated(faults=faults, by_password=True) as (collector, fleet, _):
         result = await collector.collect(f"hw/{job.id}" for job in fleet.jobs)
-    assert faults.injected["expired-token"] > 0
+    assert faults.injected["expired-token"] == 2
     assert result.complete
     assert check_truth(result, fleet) > 1000
 

@@ -1,0 +1,38 @@
+import re
+
+import metricsbridge.cli._demo as demo
+
+
+def test_the_demo_reads_a_fleet_through_faults(run) -> None:
+    ran = run("demo", "--json")
+    document = ran.json()
+    assert (ran.code, ran.err) == (0, "")
+    assert document["tasks"] >= 60
+    assert document["samples"] > 10_000
+    assert document["failures"] == []
+    assert {absence["reason"] for absence in document["absences"]} >= {"not-started", "no-data"}
+    assert document["requests"] > document["tasks"]
+    assert set(document["faults"]) == set(demo.FAULTS)
+    assert sum(document["faults"].values()) >= 5
+    assert all(0 <= series["observed"] <= 1 for series in document["series"])
+
+
+def test_the_demo_shows_every_started_job_and_what_it_leaves_out(run) -> None:
+    ran = run("demo", "--rows", "20", "--seed", "1")
+    assert (ran.code, ran.err) == (0, "")
+    lines = ran.out.splitlines()
+    assert max(map(len, lines)) <= 100
+    assert not any(line != line.rstrip() for line in lines)
+    shown = [line for line in lines if ".utilization  " in line]
+    assert len(shown) <= 20
+    for number in (0, 1, 5, 6, 7, 8, 9, 10):
+        assert any(line.split("  ")[0].endswith(f"-{number}") for line in lines)
+    assert "--rows 0 shows all" in ran.out
+    assert re.search(r"series of 6\d tasks in 12 jobs", ran.out)
+    assert "\x1b" not in ran.out
+
+
+def test_all_rows_are_shown_when_asked(run) -> None:
+    lines = run("demo", "--rows", "0").out.splitlines()
+    assert sum(".utilization  " in line for line in lines) > 200
+    assert not any("more series" in line for line in lines)
