@@ -41,6 +41,7 @@ from metricsbridge.model import (
     Window,
 )
 from metricsbridge.protocols import (
+    Clock,
     Rate,
     SupportsBatchPlanning,
     SupportsJobSearch,
@@ -58,6 +59,7 @@ __all__ = [
     "Accelerators",
     "AuthenticationError",
     "Call",
+    "Clock",
     "Collection",
     "Collector",
     "ConfigurationError",

@@ -23,6 +23,9 @@ CONFIG_VARIABLE: Final = "METRICSBRIDGE_CONFIG"
 CONFIG_PATHS: Final = (Path("metricsbridge.toml"), Path("~/.config/metricsbridge/config.toml"))
 """Where the configuration file is looked for after that; the first that exists."""
 
+_ARGUMENTS: Final = frozenset({"transport", "clock", "authenticator", "observer", "quota"})
+"""What ``open_provider`` takes besides settings."""
+
 _SETTING_VARIABLE: Final = re.compile(r"METRICSBRIDGE__(?P<source>[A-Z0-9_]+?)__(?P<setting>[A-Z0-9_]+)")
 
 
@@ -180,4 +183,10 @@ def _source(name: str, table: Mapping[str, Any], path: Path | None) -> SourceCon
     if not isinstance(provider, str):
         where = f"in {str(path)!r}" if path is not None else f"in METRICSBRIDGE__{_as_variable(name)}__PROVIDER"
         raise ConfigurationError(f'source {name!r} names no provider: set provider = "…" {where}')
-    return SourceConfig(provider=provider, settings={k: v for k, v in table.items() if k != "provider"})
+    settings = {key: value for key, value in table.items() if key != "provider"}
+    taken = sorted(settings.keys() & _ARGUMENTS)
+    if taken:
+        raise ConfigurationError(
+            f"source {name!r}: {', '.join(taken)} can't be set in a configuration, only in a program"
+        )
+    return SourceConfig(provider=provider, settings=settings)

@@ -22,7 +22,6 @@ IDS: Final = [f"{door.__name__}.{name}" for door, name in ENTRIES]
 
 # Named in a public signature and on purpose behind no door.
 UNLISTED: Final = {
-    "Clock": "a protocol of four methods; metricsbridge.testing has the one that programs pass",
     "Level": "three words, written out in the docstrings",
     "Reason": "four words, written out in the docstrings",
     "Target": "a pair of texts",

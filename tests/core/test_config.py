@@ -321,3 +321,11 @@ def test_a_source_of_variables_without_a_provider_is_an_error():
 )
 def test_other_variables_are_none_of_ours(variable):
     assert load_config(environ={variable: "x"}) == {}
+
+
+@pytest.mark.parametrize("name", ["transport", "clock", "authenticator", "observer", "quota"])
+def test_what_only_a_program_can_pass_is_refused_in_a_configuration(name, tmp_path):
+    path = tmp_path / "sources.toml"
+    path.write_text(f'[sources.hw]\nprovider = "modelarts"\n{name} = "x"\n')
+    with pytest.raises(ConfigurationError, match=f"'hw': {name} can't be set"):
+        load_config(path, environ={})
