@@ -102,10 +102,9 @@ class Ledger:
         for unit, reason in reasons.items():
             if unit not in self.delivered and unit not in self.failed:
                 missing.setdefault(unit[:2], {}).setdefault(reason, []).append(unit[2])
-        touched = {unit[:2] for unit in reasons} if len(self.asked) else ()
-        for target in self.asked:
-            if target not in touched:
-                missing[target] = {uncovered: []}
+        # A target of which nothing is served, where the query asks for whatever there is, is still named.
+        named = {unit[:2] for unit in reasons}
+        missing.update({target: {uncovered: []} for target in self.asked if target not in named})
         groups: dict[tuple[Reason, tuple[str, ...]], list[Target]] = {}
         for target, found in missing.items():
             for reason, names in found.items():
