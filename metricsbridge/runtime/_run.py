@@ -145,12 +145,12 @@ class Run:
     def advance(self) -> bool:
         """Read one more job and queue it at its source; False when there is none."""
         try:
-            place, given = next(self._jobs, (0, None))
+            place, given = next(self._jobs)
+        except StopIteration:
+            return False
         except Exception as error:
             self._input_error = error
             self._scope.cancel()
-            return False
-        if given is None:
             return False
         try:
             source, item = self._route(place, given)
@@ -176,8 +176,10 @@ class Run:
         if isinstance(given, Job):
             name = given.source or (next(iter(self._sources)) if len(self._sources) == 1 else "")
             ref, job = JobRef(name, given.id), given
+        elif isinstance(given, (str, JobRef)):
+            ref, job = (JobRef.parse(given) if isinstance(given, str) else given), None
         else:
-            ref, job = (given if isinstance(given, JobRef) else JobRef.parse(given)), None
+            raise ConfigurationError(f"{given!r} is no job: pass 'source/job-id', a JobRef or a Job")
         source = self._sources.get(ref.source)
         if source is None:
             known = ", ".join(sorted(self._sources)) or "none"

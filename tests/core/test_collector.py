@@ -139,7 +139,8 @@ async def test_a_task_that_the_job_lacks_is_a_failure_that_names_those_it_has() 
     ("bad", "kind"),
     [
         ("nowhere/j", mb.ConfigurationError), ("no-slash", mb.ConfigurationError), ("x/..", mb.InvalidRequestError),
-        ("x/", mb.InvalidRequestError), ("b d/j", mb.ConfigurationError),
+        ("x/", mb.InvalidRequestError), ("b d/j", mb.ConfigurationError), (None, mb.ConfigurationError),
+        (7, mb.ConfigurationError),
     ],
 )  # fmt: skip
 async def test_a_bad_reference_loses_only_itself(bad: str, kind: type[Exception]) -> None:
