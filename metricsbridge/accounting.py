@@ -99,9 +99,9 @@ class Ledger:
             for metric in metrics:
                 reasons.setdefault((*target, metric), uncovered)
         missing: dict[Target, dict[Reason, list[str]]] = {}
-        for unit, reason in reasons.items():
-            if unit not in self.delivered and unit not in self.failed:
-                missing.setdefault(unit[:2], {}).setdefault(reason, []).append(unit[2])
+        settled = self.delivered | self.failed if self.failed else self.delivered
+        for unit in [unit for unit in reasons if unit not in settled]:
+            missing.setdefault(unit[:2], {}).setdefault(reasons[unit], []).append(unit[2])
         # A target of which nothing is served, where the query asks for whatever there is, is still named.
         named = {unit[:2] for unit in reasons}
         missing.update({target: {uncovered: []} for target in self.asked if target not in named})

@@ -146,5 +146,5 @@ class AuthenticateTransport:
         return response
 
     async def _attempt(self, request: Request, credential: Credential) -> Response:
-        nonce = f"{self.draw.getrandbits(128):032x}"
+        nonce = self.draw.randbytes(16).hex()
         return await self.inner.send(self.authenticator.sign(request, credential, self.clock.now_ms(), nonce))

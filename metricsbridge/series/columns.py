@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import enum
-from itertools import chain
-from typing import TYPE_CHECKING, Self
+from itertools import accumulate, chain
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import attrs
 import msgspec
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from metricsbridge.model import Window
 
+T = TypeVar("T")
 Int64 = NDArray[np.int64]
 Float64 = NDArray[np.float64]
 _INT64, _FLOAT64 = np.dtype(np.int64), np.dtype(np.float64)
@@ -158,27 +160,31 @@ class SeriesBatch:
     def only_observed(self) -> SeriesBatch:
         """Give the series that have a value."""
         observed = self.observed()
-        return self if observed.all() else self.select(observed.nonzero()[0].tolist())
+        if observed.all():
+            return self
+        edges = np.flatnonzero(np.diff(observed, prepend=False, append=False))
+        return self._take([*zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True)])
 
     def select(self, indices: Sequence[int], /) -> SeriesBatch:
         """Give those series, in that order."""
         every = range(len(self.keys))
-        indices = [every[index] for index in indices]
-        picked = np.array(indices, np.int64)
-        starts, ends = self.offsets[picked], self.offsets[picked + 1]
-        offsets = _offsets(ends - starts)
-        sample = np.repeat(starts - offsets[:-1], ends - starts) + np.arange(offsets[-1])
-        return attrs.evolve(
-            self,
-            keys=tuple([self.keys[i] for i in indices]),
-            unit=tuple([self.unit[i] for i in indices]),
-            interval_ms=tuple([self.interval_ms[i] for i in indices]),
-            timing=tuple([self.timing[i] for i in indices]),
-            time_error_ms=tuple([self.time_error_ms[i] for i in indices]),
-            statistic=tuple([self.statistic[i] for i in indices]),
-            offsets=offsets,
-            times=self.times[sample],
-            values=self.values[sample],
+        return self._take(_runs([every[index] for index in indices]))
+
+    def _take(self, runs: Sequence[tuple[int, int]]) -> SeriesBatch:
+        """Give the series of each stretch ``[first, last)``, in that order: neighbours are copied at once."""
+        lengths, bounds = np.diff(self.offsets), self.offsets.tolist()
+        parts = [slice(bounds[first], bounds[last]) for first, last in runs]
+        return SeriesBatch(
+            source=self.source,
+            keys=_pick(self.keys, runs),
+            unit=_pick(self.unit, runs),
+            interval_ms=_pick(self.interval_ms, runs),
+            timing=_pick(self.timing, runs),
+            time_error_ms=_pick(self.time_error_ms, runs),
+            statistic=_pick(self.statistic, runs),
+            offsets=_offsets(np.concatenate([lengths[:0], *[lengths[first:last] for first, last in runs]])),
+            times=np.concatenate([self.times[:0], *[self.times[part] for part in parts]]),
+            values=np.concatenate([self.values[:0], *[self.values[part] for part in parts]]),
         )
 
     def clip(self, window: Window, /) -> SeriesBatch:
@@ -189,6 +195,21 @@ class SeriesBatch:
         inside = (times >= window.start_ms) & (times < window.end_ms)
         kept = np.concatenate(([0], np.cumsum(inside)))
         return attrs.evolve(self, offsets=kept[self.offsets], times=times[inside], values=self.values[inside])
+
+
+def _runs(indices: Sequence[int]) -> list[tuple[int, int]]:
+    """Give the stretches ``[first, last)`` of neighbours in a list of indices: what can be copied at once."""
+    runs: list[tuple[int, int]] = []
+    for index in indices:
+        if runs and runs[-1][1] == index:
+            runs[-1] = (runs[-1][0], index + 1)
+        else:
+            runs.append((index, index + 1))
+    return runs
+
+
+def _pick(column: tuple[T, ...], runs: Sequence[tuple[int, int]]) -> tuple[T, ...]:
+    return tuple(chain.from_iterable([column[first:last] for first, last in runs]))
 
 
 def _offsets(lengths: Sequence[int] | Int64) -> Int64:
@@ -206,22 +227,25 @@ def concat(batches: Iterable[SeriesBatch], /) -> SeriesBatch:
     sources = {part.source for part in parts}
     if len(sources) > 1:
         parts = [_name_sources(part) for part in parts]
-    shifts = np.cumsum([0] + [len(part.times) for part in parts[:-1]], dtype=np.int64)
+    begins = [*accumulate([len(part.times) for part in parts], initial=0)]
+    counts = [len(part.keys) for part in parts]
     return SeriesBatch(
         source=parts[0].source,
-        keys=tuple(chain.from_iterable([part.keys for part in parts])),
-        unit=tuple(chain.from_iterable([part.unit for part in parts])),
-        interval_ms=tuple(chain.from_iterable([part.interval_ms for part in parts])),
-        timing=tuple(chain.from_iterable([part.timing for part in parts])),
-        time_error_ms=tuple(chain.from_iterable([part.time_error_ms for part in parts])),
-        statistic=tuple(chain.from_iterable([part.statistic for part in parts])),
-        offsets=np.concatenate(
-            [part.offsets[:-1] + shift for part, shift in zip(parts, shifts, strict=True)]
-            + [np.array([sum(len(part.times) for part in parts)], np.int64)]
-        ),
+        keys=_chain("keys", parts),
+        unit=_chain("unit", parts),
+        interval_ms=_chain("interval_ms", parts),
+        timing=_chain("timing", parts),
+        time_error_ms=_chain("time_error_ms", parts),
+        statistic=_chain("statistic", parts),
+        offsets=np.concatenate([[0], *[part.offsets[1:] for part in parts]])
+        + np.repeat([0, *begins[:-1]], [1, *counts]),
         times=np.concatenate([part.times for part in parts]),
         values=np.concatenate([part.values for part in parts]),
     )
+
+
+def _chain(column: str, parts: Sequence[SeriesBatch]) -> tuple[Any, ...]:
+    return tuple(chain.from_iterable(map(attrgetter(column), parts)))
 
 
 def _name_sources(batch: SeriesBatch) -> SeriesBatch:
