@@ -132,7 +132,9 @@ class AuthenticateTransport:
         credential = self.store.valid() or await self.store.current()
         may_obtain = True
         for _ in range(_MOST_SENT):
-            response = await self._attempt(request, credential)
+            nonce = self.draw.randbytes(16).hex()
+            signed = self.authenticator.sign(request, credential, self.clock.now_ms(), nonce)
+            response = await self.inner.send(signed)
             if not self.authenticator.rejected(response):
                 self.store.accepted(credential)
                 break
@@ -144,7 +146,3 @@ class AuthenticateTransport:
                 break
             credential = newer
         return response
-
-    async def _attempt(self, request: Request, credential: Credential) -> Response:
-        nonce = self.draw.randbytes(16).hex()
-        return await self.inner.send(self.authenticator.sign(request, credential, self.clock.now_ms(), nonce))

@@ -89,8 +89,11 @@ class HttpTransport:
                 allow_redirects=False,
                 skip_auto_headers=("Content-Type",) if request.body else None,
             )
+            content = response.content
             try:
-                body = await self._read(response, request)
+                body = await content.readany()
+                if not content.at_eof() or len(body) > self.max_body:
+                    body = await self._read_on(body, response, request)
             except BaseException:
                 response.close()  # read to its end, it has given its connection back by itself
                 raise
@@ -98,14 +101,10 @@ class HttpTransport:
             raise self._map(error, request) from _without_headers(error)
         return Response(response.status, response.headers, body, self.clock.now_ms())
 
-    async def _read(self, response: aiohttp.ClientResponse, request: Request) -> bytes:
-        content = response.content
-        body = await content.readany()
-        if content.at_eof() and len(body) <= self.max_body:
-            return body
-        chunks, size = [body], len(body)
+    async def _read_on(self, begun: bytes, response: aiohttp.ClientResponse, request: Request) -> bytes:
+        chunks, size = [begun], len(begun)
         while size <= self.max_body:
-            chunk = await content.readany()
+            chunk = await response.content.readany()
             if not chunk:
                 return b"".join(chunks)
             chunks.append(chunk)

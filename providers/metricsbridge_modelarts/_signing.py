@@ -34,8 +34,8 @@ _AUTHORIZATION = re.compile(ALGORITHM + r" Access=([^,]*), ?SignedHeaders=([^,]*
 class _Headers:
     """What the headers of a request put into what is signed."""
 
+    head: str
     lines: str
-    listed: str
     date: str
     content_hash: str
 
@@ -62,10 +62,11 @@ class SigningKey:
         if self._last is None or self._last[0] != headers:
             values = {name.lower(): value.strip() for name, value in headers}
             signed = sorted([name.lower() for name, _ in headers if "_" not in name])
+            listed = ";".join(signed)
             made = _Headers(
-                lines="".join([f"{name}:{values[name]}\n" for name in signed]),
-                listed=";".join(signed),
-                date=values["x-sdk-date"],
+                head=f"{ALGORITHM} Access={self.access_key}, SignedHeaders={listed}, Signature=",
+                lines="\n" + "".join([f"{name}:{values[name]}\n" for name in signed]) + f"\n{listed}\n",
+                date=f"{ALGORITHM}\n{values['x-sdk-date']}\n",
                 content_hash=values.get("x-sdk-content-sha256", ""),
             )
             self._last = (headers, made)
@@ -101,9 +102,9 @@ def authorization(
         KeyError: There is no ``X-Sdk-Date`` among the headers.
     """
     names = key.names(tuple(headers.items()))
-    canonical = f"{_begin(method, path, params)}\n{names.lines}\n{names.listed}\n{_hash(names.content_hash, body)}"
-    signed = key.sign(_text_to_sign(names.date, canonical))
-    return f"{ALGORITHM} Access={key.access_key}, SignedHeaders={names.listed}, Signature={signed}"
+    content = _hash(names.content_hash, body) if body else _EMPTY_BODY
+    canonical = f"{_begin(method, path, params)}{names.lines}{content}"
+    return names.head + key.sign(names.date + hashlib.sha256(canonical.encode("utf-8", "surrogateescape")).hexdigest())
 
 
 def signature(
