@@ -70,17 +70,17 @@ class Ledger:
         self._arrived.append((number, batch if self._window is not None else batch.clip(self.calls[number].window)))
 
     @property
-    def waiting(self) -> int:
-        """How many batches wait to be taken."""
-        return len(self._arrived)
+    def waiting(self) -> list[int]:
+        """The numbers of the calls whose batches wait to be taken."""
+        return [number for number, _ in self._arrived]
 
     def take(self) -> SeriesBatch:
         """Give what has arrived as one batch in the order of the calls, and count it; many batches cost little more.
 
         A series without any value brings nothing: it is left out.
         """
-        whole = concat([batch for _, batch in sorted(self._arrived, key=itemgetter(0))])
-        self._arrived.clear()
+        arrived, self._arrived = self._arrived, []
+        whole = concat([batch for _, batch in sorted(arrived, key=itemgetter(0))])
         if self._window is not None:
             whole = whole.clip(self._window)
         whole = whole.only_observed()

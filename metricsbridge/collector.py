@@ -123,8 +123,9 @@ class Collector:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        while self._owned:
-            await self.drop(next(iter(self._owned)))
+        async with AsyncExitStack() as stack:  # closes all of them, though one may fail
+            for name in self._owned:
+                stack.push_async_callback(self.drop, name)
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -144,8 +145,11 @@ class Collector:
             self._sources[name] = provider
             return
         stack = AsyncExitStack()
-        self._sources[name] = await stack.enter_async_context(provider)
-        self._owned[name] = stack
+        opened = await stack.enter_async_context(provider)
+        if name in self._sources:  # added while this one was being opened
+            await stack.aclose()
+            raise ConfigurationError(f"there is a source {name!r} already: drop it first")
+        self._sources[name], self._owned[name] = opened, stack
 
     async def drop(self, name: str, /) -> None:
         """Drop a source, and close it if the collector opened it; calls of it under way then fail.
@@ -363,7 +367,8 @@ class _Parts:
                 if error is not None:
                     raise error
                 raise StopAsyncIteration
-            self._filled = anyio.Event()
+            if self._filled.is_set():  # others may wait for the same one
+                self._filled = anyio.Event()
             self._hungry = True
             await self._filled.wait()
             self._hungry = False

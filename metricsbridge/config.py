@@ -89,6 +89,15 @@ def check_settings(cls: type, provider: str, settings: Mapping[str, Any], /) -> 
     Raises:
         ConfigurationError: Says for each bad setting what is wrong with it and what to write; never shows a value.
     """
+    structured, problems = _check(cls, dict(settings))
+    if problems:
+        del settings  # a traceback that shows variables would show its secrets
+        text = "; ".join(problems)
+        raise ConfigurationError(f"settings of provider {provider!r}: {text}")
+    return structured[0], structured[1]
+
+
+def _check(cls: type, settings: Mapping[str, Any]) -> tuple[list[Any], list[str]]:
     common = {field.name for field in attrs.fields(ConnectionSettings)}
     own = {field.name for field in attrs.fields(cls)}
     given = {name: value for name, value in settings.items() if value is not None}
@@ -102,10 +111,7 @@ def check_settings(cls: type, provider: str, settings: Mapping[str, Any], /) -> 
                 problem if path == "$" else f"{path.removeprefix('$.')}: {problem}"
                 for path, problem in field_errors(error)
             ]
-    if problems:
-        text = "; ".join(problems)
-        raise ConfigurationError(f"settings of provider {provider!r}: {text}")
-    return structured[0], structured[1]
+    return structured, problems
 
 
 def _unknown(name: str, known: set[str]) -> str:
@@ -157,8 +163,23 @@ def _as_variable(name: str) -> str:
 def _find(path: str | os.PathLike[str] | None, environ: Mapping[str, str]) -> Path | None:
     named = path or environ.get(CONFIG_VARIABLE)
     if named:
-        return Path(named).expanduser()
-    return next((place.expanduser() for place in CONFIG_PATHS if place.expanduser().is_file()), None)
+        return _expanded(Path(named))
+    return next((place for place in map(_expanded, CONFIG_PATHS) if _is_file(place)), None)
+
+
+def _expanded(path: Path) -> Path:
+    """Give the path below the home directory; as it is where there is none, as in some containers."""
+    try:
+        return path.expanduser()
+    except RuntimeError:
+        return path
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # a folder that may not be looked into
+        return False
 
 
 def _read(path: Path) -> dict[str, dict[str, Any]]:

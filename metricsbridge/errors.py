@@ -79,6 +79,12 @@ class ProviderError(MetricsBridgeError):
     """
 
     retried: ClassVar[bool] = False
+    provider: str = ""  # defaults for a subclass whose constructor forgets to call this one
+    operation: str = ""
+    status: int | None = None
+    code: str = ""
+    request_id: str = ""
+    attempts: int = 1
 
     def __init__(
         self,
@@ -101,7 +107,7 @@ class ProviderError(MetricsBridgeError):
     @property
     def message(self) -> str:
         """What happened, without where."""
-        return str(self.args[0])
+        return str(self.args[0]) if self.args else type(self).__name__
 
     def __str__(self) -> str:
         where = [

@@ -6,7 +6,7 @@ import re
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Final
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 import attrs
 from multidict import CIMultiDict, CIMultiDictProxy
@@ -99,7 +99,7 @@ class Request:
     @property
     def host(self) -> str:
         """The host, with the port where the URL names one."""
-        return urlsplit(self.url).netloc
+        return self.url.partition("://")[2].partition("/")[0].rpartition("@")[2]  # never a password
 
     def __repr__(self) -> str:  # headers, parameters and body may hold secrets
         return f"Request({self.method} {self.url}, operation={self.operation!r})"

@@ -143,7 +143,10 @@ async def open_provider(
     from metricsbridge.runtime._stack import open_stack
 
     spec = load_provider(name)
-    own, connection = check_settings(spec.settings, name, {**settings, "limits": limits})
+    try:
+        own, connection = check_settings(spec.settings, name, {**settings, "limits": limits})
+    finally:
+        settings.clear()  # from here on secrets are ``Secret``: a traceback that shows variables shows none
     async with open_stack(
         name, spec, own, connection, transport=transport, clock=clock, authenticator=authenticator, quota=quota
     ) as stack:

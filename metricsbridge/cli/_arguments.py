@@ -85,12 +85,15 @@ def parse_window(last: str | None, start: str | None, end: str | None) -> Window
         raise UsageError("--last goes with neither --start nor --end: write one or the other")
     if end is not None and start is None:
         raise UsageError("--end needs --start")
+    now_ms = SystemClock().now_ms()
     with usage_errors():
         if last is not None:
-            return Window.last(last)
+            window = Window.last(last)
+            if window.duration_ms > now_ms:
+                raise UsageError(f"--last {last} begins before 1970: write less, or nothing for each job's life")
+            return window
         if start is None:
             return None
-        now_ms = SystemClock().now_ms()
         return Window(_instant("--start", start), now_ms if end is None else _instant("--end", end))
 
 

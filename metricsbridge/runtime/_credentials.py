@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import random
 import re
-from typing import TYPE_CHECKING, Final
+from copy import copy
+from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 import attrs
 
-from metricsbridge.errors import AuthenticationError, PermissionDeniedError
+from metricsbridge.errors import AuthenticationError, PermissionDeniedError, ProviderError
 from metricsbridge.secret import Secret
 
 if TYPE_CHECKING:
@@ -44,8 +45,11 @@ class CredentialStore:
         self._lock = anyio.Lock()
         self._current: Credential | None = None
         self._refused: tuple[int, AuthenticationError | PermissionDeniedError] | None = None
+        self._failures = 0
+        self._failed: ProviderError | None = None
         self._unproven = 0
         self._renewed_ms = 0
+        self._margin_ms = _MARGIN_MS
 
     def valid(self) -> Credential | None:
         """Give the credential if it can be used as it is."""
@@ -53,7 +57,7 @@ class CredentialStore:
         if credential is None or credential.expires_ms is None:
             return credential
         left_ms = credential.expires_ms - self._clock.now_ms()
-        return credential if left_ms > _MARGIN_MS or (left_ms > 0 and self._lock.locked()) else None
+        return credential if left_ms > self._margin_ms or (left_ms > 0 and self._lock.locked()) else None
 
     async def current(self) -> Credential:
         """Give the credential, obtaining or renewing it where need be.
@@ -61,7 +65,17 @@ class CredentialStore:
         Raises:
             AuthenticationError: There is none to be had; the same answer goes to all who wait, for some time.
         """
-        return self.valid() or (await self._renew(self._current))[0]
+        found = self.valid()
+        if found is not None:
+            return found
+        old = self._current
+        try:
+            return (await self._renew(old))[0]
+        except ProviderError:
+            # It was to be renewed before its time: it still holds.
+            if old is None or old.expires_ms is None or old.expires_ms <= self._clock.now_ms():
+                raise
+            return old
 
     async def after_rejection(self, rejected: Credential, /) -> tuple[Credential | None, bool]:
         """Give another credential than the rejected one, and whether it was this caller who obtained it.
@@ -83,37 +97,58 @@ class CredentialStore:
     async def _renew(self, stale: Credential | None) -> tuple[Credential, bool]:
         """Obtain a credential, unless another call has done it meanwhile; tells which.
 
-        The lock is handed on when its holder is cancelled, so the next who waits obtains in its place.
+        The lock is handed on when its holder is cancelled, so the next who waits obtains in its place. When the holder
+        fails, all who waited with it fail with it; they would only fail one after the other.
         """
+        failures = self._failures
         async with self._lock:
             if self._current is not None and self._current is not stale:
                 return self._current, False
             now_ms = self._clock.now_ms()
             if self._refused is not None and now_ms - self._refused[0] < _LOCKOUT_MS:
                 raise _copy(self._refused[1])
+            if self._failed is not None and self._failures != failures:
+                raise _copy(self._failed)
             try:
                 self._current = await self._authenticator.obtain(self._transport, now_ms)
             except (AuthenticationError, PermissionDeniedError) as error:
                 self._refused = (self._clock.now_ms(), error.with_traceback(None))
                 raise
-            self._refused = None
+            except ProviderError as error:
+                self._failures += 1
+                error.retried = False  # type: ignore[misc]  # it has been tried again already: not again by each call
+                self._failed = error.with_traceback(None)
+                raise
+            self._refused = self._failed = None
+            if self._current.expires_ms is not None:
+                self._margin_ms = min(_MARGIN_MS, max(0, self._current.expires_ms - now_ms) // 5)
             self._unproven += stale is not None
             self._renewed_ms = self._clock.now_ms()
             return self._current, True
 
     def scrub(self, text: str, /) -> str:
         """Give a text without the credential's secrets, and without what looks like a signature or token."""
-        credential = self._current
-        for field in attrs.fields(type(credential)) if credential is not None else ():
-            value = getattr(credential, field.name)
+        return Scrubber(self._current).scrub(text)
+
+
+@attrs.frozen(repr=False)
+class Scrubber:
+    """Takes the secrets of settings, or of a credential, out of texts."""
+
+    holder: Any
+
+    def scrub(self, text: str, /) -> str:
+        """Give a text without those secrets, and without what looks like a signature or token."""
+        for field in attrs.fields(type(self.holder)) if attrs.has(type(self.holder)) else ():
+            value = getattr(self.holder, field.name)
             if isinstance(value, Secret) and len(value) >= _SHORTEST_SECRET:
                 text = text.replace(value.reveal(), "***")
         return _LOOKS_SECRET.sub("***", text)
 
 
-def _copy(error: AuthenticationError | PermissionDeniedError) -> AuthenticationError | PermissionDeniedError:
-    copied = type(error)(error.message, status=error.status, code=error.code, request_id=error.request_id)
-    copied.provider, copied.operation, copied.__cause__ = error.provider, error.operation, error.__cause__
+def _copy(error: ProviderError) -> ProviderError:
+    copied = copy(error)
+    copied.__cause__ = error.__cause__
     return copied
 
 

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 _TIMER_S: Final = 0.001
 """Shorter waits are skipped: no timer is that exact. The slot stays reserved, so the mean rate holds."""
 
+LONGEST_PAUSE_S: Final = 300.0
+"""For a longer pause nobody waits: whoever comes meanwhile fails at once."""
+
 _UNHINTED_PAUSE_S: Final = 1.0
 """How long everyone pauses after a throttle answer that names no wait."""
 
@@ -46,19 +49,34 @@ class RateController:
         return not self._interval_s and self._paused_until == -math.inf
 
     async def acquire(self, clock: Clock, /) -> None:
-        """Wait for a slot; cancelled while waiting, it gives the slot back."""
-        if self._interval_s:
+        """Wait for a slot; cancelled while waiting, it gives the slot back.
+
+        A slot that a pause swallows is lost: whoever had it takes another one, so nothing bursts when the pause ends.
+
+        Raises:
+            ThrottledError: The vendor asked for a pause that is too long to wait for.
+        """
+        while True:
             now = clock.monotonic()
+            pause = self._paused_until - now
+            if pause > LONGEST_PAUSE_S:
+                raise ThrottledError(f"the service asks to wait for {pause:.0f} s more", retry_after_s=pause)
+            if pause > 0:
+                await clock.sleep(pause)
+                continue
+            if not self._interval_s:
+                return
             slot = max(self._next_slot, now)
             self._next_slot = slot + self._interval_s
-            if slot - now > _TIMER_S:
-                try:
-                    await clock.sleep(slot - now)
-                except BaseException:
-                    self._next_slot -= self._interval_s
-                    raise
-        while self._paused_until > (now := clock.monotonic()):
-            await clock.sleep(self._paused_until - now)
+            if slot - now <= _TIMER_S:
+                return
+            try:
+                await clock.sleep(slot - now)
+            except BaseException:
+                self._next_slot -= self._interval_s
+                raise
+            if self._paused_until <= clock.monotonic():
+                return
 
     def pause(self, clock: Clock, seconds: float, /) -> None:
         """Let nobody begin for so many seconds."""
@@ -112,5 +130,7 @@ class LimitTransport:
         try:
             return await self.inner.send(request)
         except ThrottledError as error:
+            if not error.retried:  # another operation's: the log-in's
+                raise
             controller.pause(self.clock, _UNHINTED_PAUSE_S if error.retry_after_s is None else error.retry_after_s)
             raise

@@ -9,6 +9,7 @@ import attrs
 
 from metricsbridge.errors import ProviderError, ServiceUnavailableError, ThrottledError
 from metricsbridge.runtime._context import CURRENT
+from metricsbridge.runtime._limits import LONGEST_PAUSE_S
 
 if TYPE_CHECKING:
     from metricsbridge.http import Request, Response
@@ -29,7 +30,7 @@ class RetryPolicy:
     attempts: int = 7
     base_s: float = 0.5
     cap_s: float = 20.0
-    longest_hint_s: float = 300.0
+    longest_hint_s: float = LONGEST_PAUSE_S
 
     def wait_s(self, error: ProviderError, attempt: int, draw: random.Random, /) -> float | None:
         """Give the seconds to wait after a failed attempt, or None to give up."""
@@ -60,7 +61,7 @@ class RetryTransport:
             except ProviderError as error:
                 error.provider = error.provider or self.provider
                 error.operation = error.operation or request.operation
-                error.attempts = attempt
+                error.attempts = max(error.attempts, attempt)
                 wait = self.policy.wait_s(error, attempt, self.draw)
                 context = CURRENT.get()
                 if wait is None or (context is not None and context.outlasts(wait, self.clock)):

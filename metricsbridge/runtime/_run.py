@@ -15,12 +15,12 @@ from metricsbridge.errors import (
     MetricsBridgeError,
     NotFoundError,
     PartialDataError,
-    ProviderError,
 )
 from metricsbridge.model import Absence, Failure, Job, JobRef, Query, Window
 from metricsbridge.protocols import SupportsBatchPlanning
 from metricsbridge.runtime._context import CURRENT, CallContext
 from metricsbridge.runtime._fanout import FanOut
+from metricsbridge.runtime._guard import checked_job, ours
 from metricsbridge.series.columns import SeriesBatch
 
 if TYPE_CHECKING:
@@ -257,9 +257,9 @@ class _Source:
         job = item.job
         if job is None:
             try:
-                job = await self.provider.get_job(item.job_id)
-            except Exception as error:
-                self.fail_job(item, _ours(error, "get_job"))
+                job = checked_job(await self.provider.get_job(item.job_id))
+            except (Exception, anyio.get_cancelled_exc_class()) as error:
+                self.fail_job(item, ours(error, "get_job"))
                 return ()
         job = attrs.evolve(job, source=self.name)
         self.run.emit((item.place, -1), job)
@@ -295,7 +295,7 @@ class _Source:
         except Exception as error:
             self._fail(
                 (place, 0), targets=tuple(asked), metrics=query.metrics or (), window=query.window,
-                error=_ours(error, "plan"),
+                error=ours(error, "plan"),
             )  # fmt: skip
             return ()
         if not ledger.calls or not ledger.started:
@@ -314,25 +314,39 @@ class _Source:
                     failure = attrs.evolve(lost, source=self.name)
                     ledger.fail(failure)
                     self.run.fail(order, failure)
+            if not isinstance(batch, SeriesBatch):
+                raise TypeError(f"fetch gave {type(batch).__name__}, no SeriesBatch")
             if len(batch):
                 ledger.deliver(item.number, batch)
-        except Exception as error:
-            self._fail_call(item, _ours(error, call.operation))
+        except (Exception, anyio.get_cancelled_exc_class()) as error:
+            self._fail_call(item, ours(error, call.operation))
         ledger.open_calls -= 1
         if not ledger.open_calls:
             self._settle(order, ledger)
-        elif self.run.hurry is not None and (ledger.waiting >= _MOST_WAITING or self.run.hurry()):
+        elif self.run.hurry is not None and (len(ledger.waiting) >= _MOST_WAITING or self.run.hurry()):
             self._hand_over(order, ledger)
         return ()
 
     def _hand_over(self, order: Order, ledger: Ledger) -> None:
-        batch = ledger.take()
+        numbers = ledger.waiting
+        try:
+            batch = ledger.take()
+        except Exception as error:  # columns that do not fit each other
+            for number in numbers:
+                self._fail_call(_CallItem(order[0], number, ledger.calls[number], ledger), ours(error, "fetch"))
+            return
         if len(batch):
             self.run.emit(order, batch.with_source(self.name))
 
     def _settle(self, order: Order, ledger: Ledger) -> None:
         self._hand_over(order, ledger)
-        for absence in ledger.absences(self.run.clock.now_ms()):
+        try:
+            absences = tuple(ledger.absences(self.run.clock.now_ms()))
+        except Exception as error:  # a call whose targets are no pairs
+            targets, metrics = tuple(ledger.asked), self.run.ask.metrics or ()
+            self._fail(order, targets=targets, metrics=metrics, error=ours(error, "plan"))
+            return
+        for absence in absences:
             self.run.emit(order, absence)
 
     def _fail(self, order: Order, **fields: Any) -> Failure:
@@ -379,18 +393,3 @@ def _life(jobs: Sequence[Job], now_ms: int) -> Window:
     ends = [now_ms if job.end_time_ms is None else job.end_time_ms for job in jobs]
     start = min(starts) // _HOUR_MS * _HOUR_MS
     return Window(start, max(*ends, start) + 1)
-
-
-def _ours(error: Exception, operation: str) -> MetricsBridgeError:
-    """Give a library error as it is; anything else is the provider's bug, kept to the call it broke."""
-    if isinstance(error, MetricsBridgeError):
-        if isinstance(error, ProviderError):
-            context = CURRENT.get()
-            error.operation = error.operation or operation
-            error.attempts = max(error.attempts, 1 + (0 if context is None else context.attempts))
-        return error
-    wrapped = ProviderError(
-        f"the provider broke with {type(error).__name__}: a bug in it, please report it", operation=operation
-    )
-    wrapped.__cause__ = error
-    return wrapped

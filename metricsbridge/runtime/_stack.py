@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from metricsbridge.runtime._clock import SystemClock
-from metricsbridge.runtime._credentials import AuthenticateTransport, CredentialStore
+from metricsbridge.runtime._credentials import AuthenticateTransport, CredentialStore, Scrubber
 from metricsbridge.runtime._limits import LimitTransport, Quota
 from metricsbridge.runtime._retry import RetryTransport
 from metricsbridge.runtime._transport import ClassifyTransport, HttpTransport, open_session
@@ -40,13 +40,13 @@ async def open_stack(
     # "*" is every operation that is not named, so it takes the place of all documented limits.
     rates = {**({} if "*" in connection.limits else spec.limits), **connection.limits}
 
-    def layered(inner: Transport, store: CredentialStore | None) -> Transport:
+    def layered(inner: Transport, store: CredentialStore | Scrubber) -> Transport:
         classified = ClassifyTransport(inner, spec.classify, store)
         limited = LimitTransport(classified, authenticator.account, rates, quota, clock)
         return RetryTransport(limited, name, clock)
 
     def complete(http: Transport) -> Transport:
-        store = CredentialStore(authenticator, layered(http, None), clock)
+        store = CredentialStore(authenticator, layered(http, Scrubber(settings)), clock)
         return layered(AuthenticateTransport(http, authenticator, store, clock), store)
 
     if transport is not None:

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import aiohttp
+import anyio
 import attrs
 from yarl import URL
 
 from metricsbridge.errors import (
     ConfigurationError,
     InvalidRequestError,
+    ProviderError,
     ResponseTooLargeError,
     TlsError,
     TransportError,
@@ -23,9 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from metricsbridge.config import ConnectionSettings
-    from metricsbridge.errors import ProviderError
     from metricsbridge.protocols import Clock, Transport
-    from metricsbridge.runtime._credentials import CredentialStore
+    from metricsbridge.runtime._credentials import CredentialStore, Scrubber
 
 
 def open_session(settings: ConnectionSettings, /) -> aiohttp.ClientSession:
@@ -72,14 +73,21 @@ class HttpTransport:
     session: aiohttp.ClientSession
     max_body: int
     clock: Clock
+    _slots: anyio.Semaphore = attrs.field(init=False)  # waiting inside of the session would count as the request's time
+
+    @_slots.default
+    def _as_many_as_connections(self) -> anyio.Semaphore:
+        return anyio.Semaphore(getattr(self.session.connector, "limit", 0) or 1_000_000, fast_acquire=True)
 
     async def send(self, request: Request, /) -> Response:
-        """Send the request exactly as it is.
+        """Send the request, once there is a connection for it, exactly as it is.
 
         Raises:
             TransportError: No whole answer arrived.
             ResponseTooLargeError: The answer is larger than ``max_body``.
         """
+        failure: ProviderError
+        await self._slots.acquire()
         try:
             response = await self.session.request(
                 request.method,
@@ -97,9 +105,15 @@ class HttpTransport:
             except BaseException:
                 response.close()  # read to its end, it has given its connection back by itself
                 raise
-        except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise self._map(error, request) from _without_headers(error)
-        return Response(response.status, response.headers, body, self.clock.now_ms())
+            return Response(response.status, response.headers, body, self.clock.now_ms())
+        except ProviderError:
+            raise
+        except Exception as error:
+            failure = self._map(error, request)
+            failure.__cause__ = _without_headers(error)
+        finally:
+            self._slots.release()
+        raise failure  # outside of the block: its ``__context__`` would keep the request's headers
 
     async def _read_on(self, begun: bytes, response: aiohttp.ClientResponse, request: Request) -> bytes:
         chunks, size = [begun], len(begun)
@@ -117,6 +131,8 @@ class HttpTransport:
     def _map(self, error: Exception, request: Request) -> ProviderError:
         """Give our error for a foreign one. ``TimeoutError`` is an ``OSError``."""
         host = request.host
+        if self.session.closed:
+            return ProviderError(f"the connection to {host} is closed: its source was dropped")
         if isinstance(error, (aiohttp.ClientConnectorCertificateError, ssl.SSLCertVerificationError)):
             return TlsError(
                 f"the certificate of {host} is not trusted ({_reason(error)}): check the host, or set ca_file"
@@ -132,10 +148,16 @@ class HttpTransport:
             return InvalidRequestError(
                 f"{request.operation or 'the request'} to {host} can't be sent: {_reason(error)}"
             )
-        return TransportError(f"the connection to {host} broke ({_reason(error)})")
+        if isinstance(error, (aiohttp.ClientError, OSError)):
+            return TransportError(f"the connection to {host} broke ({_reason(error)})")
+        return ProviderError(f"{request.operation or 'the request'} to {host} can't be sent ({type(error).__name__})")
 
 
 def _reason(error: BaseException) -> str:
+    if isinstance(error, aiohttp.ClientResponseError):
+        return error.message  # its text has the whole URL, whose query may hold a signature
+    if isinstance(error, aiohttp.InvalidURL):
+        return error.description or "its URL is malformed"
     inner = getattr(error, "os_error", None) or error
     return getattr(inner, "strerror", None) or str(inner) or type(inner).__name__
 
@@ -145,20 +167,27 @@ def _without_headers(error: Exception) -> Exception | None:
     return None if isinstance(error, aiohttp.ClientResponseError) else error.with_traceback(None)
 
 
+def _host(url: str) -> str:
+    try:
+        return urlsplit(url).netloc.rpartition("@")[2]
+    except ValueError:
+        return ""
+
+
 @attrs.frozen
 class ClassifyTransport:
     """Turns an answer that says "failed" into an error."""
 
     inner: Transport
     classify: Callable[[Response], ProviderError | None]
-    store: CredentialStore | None = None
+    store: CredentialStore | Scrubber | None = None
 
     async def send(self, request: Request, /) -> Response:
         """Send, and raise what the answer means."""
         response = await self.inner.send(request)
         error = self.classify(response)
         if 300 <= response.status < 400:
-            host = urlsplit(response.headers.get("Location", "")).netloc or "an unnamed place"
+            host = _host(response.headers.get("Location", "")) or "an unnamed place"
             text = (
                 f"{request.host} redirects to {host}, which is refused: set the endpoint to where the service really is"
             )
@@ -168,4 +197,5 @@ class ClassifyTransport:
         error.request_id = error.request_id or response.headers.get("X-Request-Id", "")
         if self.store is not None:
             error.args = (self.store.scrub(error.message), *error.args[1:])
+            error.code, error.request_id = self.store.scrub(error.code), self.store.scrub(error.request_id)
         raise error

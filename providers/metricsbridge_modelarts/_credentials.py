@@ -113,11 +113,12 @@ def _discover() -> _Found | None:
     }
     if environment["ak"] and environment["sk"]:
         return _found(environment)
-    path = Path(os.environ.get(_PROFILE_VARIABLE) or _PROFILE).expanduser()
+    path = Path(os.environ.get(_PROFILE_VARIABLE) or _PROFILE)
     parser = configparser.ConfigParser(interpolation=None)
     try:
+        path = path.expanduser()
         parser.read_string(path.read_text("utf-8"))
-    except (FileNotFoundError, NotADirectoryError):
+    except (FileNotFoundError, NotADirectoryError, RuntimeError):  # the last: no home directory
         return None
     except (OSError, UnicodeDecodeError, configparser.Error):
         raise ConfigurationError(f"the profile file {str(path)!r} can't be read as INI: mend or remove it") from None

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Final, Literal
+from urllib.parse import urlsplit
 
 import attrs
 
@@ -101,7 +102,13 @@ def check_url(setting: str, url: str, /) -> str:
         ConfigurationError: It has another scheme, or no host.
     """
     full = url if "://" in url else f"https://{url}"
-    scheme, _, rest = full.partition("://")
-    if scheme not in ("http", "https") or not rest.strip("/") or not rest.isprintable() or " " in rest:
-        raise ConfigurationError(f"{setting}: write a URL such as https://host, got scheme {scheme!r}")
+    try:
+        parts = urlsplit(full)
+        good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        good = False
+    if not good or not full.isprintable() or any(sign in full for sign in " @?#"):
+        raise ConfigurationError(
+            f"{setting}: write a URL such as https://host, without user, password, query and fragment"
+        )
     return full.rstrip("/")

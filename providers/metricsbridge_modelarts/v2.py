@@ -90,6 +90,7 @@ class Anchoring:
     end_ms: int | None
     anchor: Anchor
     everything: bool = True
+    ended: bool = False  # perhaps at a time that is not known
 
     def first_ms(self, count: int, received_ms: int) -> tuple[int, int]:
         """Give the time of the first of ``count`` values, and how far it may be off, both in ms."""
@@ -97,7 +98,8 @@ class Anchoring:
         # A running job's current minute is not complete, so it is not there yet.
         last = (self.end_ms if self.end_ms is not None else received_ms - _MINUTE_MS) // _MINUTE_MS * _MINUTE_MS
         expected = (last - start) // _MINUTE_MS + 1
-        cut = expected * _MINUTE_MS > _RETENTION_MS and count < expected - _SLACK
+        known = self.end_ms is not None or not self.ended
+        cut = known and expected * _MINUTE_MS > _RETENTION_MS and count < expected - _SLACK
         if self.anchor == "end" or (self.anchor == "auto" and cut):
             return last - (count - 1) * _MINUTE_MS, 2 * _MINUTE_MS
         return start, _MINUTE_MS
@@ -152,18 +154,23 @@ class ModelArts:
         while True:
             page = await self._search(search, page_number)
             items = page.items or ()
+            new = False
             for item in items:
                 job = self._job(item)
                 # A job created between two pages moves others to the next one, where they come again.
-                if job.id in seen or (search.status is not None and job.status not in search.status):
+                if job.id in seen:
                     continue
+                new = True
                 seen.add(job.id)
+                if search.status is not None and job.status not in search.status:
+                    continue
                 yield job
                 given += 1
                 if given == search.limit:
                     return
             page_number += 1
-            if not items or (page.count is not None and page_number * _PAGE_SIZE >= page.count):
+            # A page that brings nothing new comes from a service that does not page: it would come for ever.
+            if not new or (page.count is not None and page_number * _PAGE_SIZE >= page.count):
                 return
 
     async def _search(self, search: JobSearch, page_number: int) -> JobPage:
@@ -214,7 +221,8 @@ class ModelArts:
         asked = served if query.metrics is None else [m for m in query.metrics if m in served or m.startswith(passed)]
         if not asked:
             return ()
-        payload = Anchoring(job.start_time_ms or 0, job.end_time_ms, self._anchor, query.metrics is None)
+        start_ms, everything = job.start_time_ms or 0, query.metrics is None
+        payload = Anchoring(start_ms, job.end_time_ms, self._anchor, everything, job.status.terminal)
         return [
             Call(
                 operation=SHOW_METRICS, targets=((job.id, task.id),), metrics=tuple(asked), window=query.window,

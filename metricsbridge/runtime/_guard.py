@@ -1,0 +1,42 @@
+"""What a provider gives and raises, made safe: its mistakes stay with the job or call that they break."""
+
+from __future__ import annotations
+
+import math
+
+import anyio
+
+from metricsbridge.errors import MetricsBridgeError, ProviderError
+from metricsbridge.model import Job
+from metricsbridge.runtime._context import CURRENT
+
+
+def checked_job(job: Job) -> Job:
+    """Give the job back if the run can work with it, else raise: then only this job fails."""
+    if not isinstance(job, Job) or not isinstance(job.tasks, tuple):
+        raise TypeError("get_job gave no Job with a tuple of tasks")
+    for time_ms in (job.start_time_ms, job.end_time_ms):
+        if time_ms is not None and not isinstance(time_ms, int):
+            raise TypeError("a job's times must be whole milliseconds")
+    return job
+
+
+def ours(error: BaseException, operation: str) -> MetricsBridgeError:
+    """Give a library error as it is; anything else is the provider's bug, kept to the call it broke.
+
+    A cancellation that this task was asked for goes on its way; one that came out of something the provider waited for
+    (a shared task, a future) is an error like any other: let through, it would end the whole collection in silence.
+    """
+    if isinstance(error, anyio.get_cancelled_exc_class()) and anyio.current_effective_deadline() == -math.inf:
+        raise error
+    if isinstance(error, MetricsBridgeError):
+        if isinstance(error, ProviderError):
+            context = CURRENT.get()
+            error.operation = error.operation or operation
+            error.attempts = max(error.attempts, 1 + (0 if context is None else context.attempts))
+        return error
+    wrapped = ProviderError(
+        f"the provider broke with {type(error).__name__}: a bug in it, please report it", operation=operation
+    )
+    wrapped.__cause__ = error
+    return wrapped
