@@ -233,3 +233,44 @@ async def test_secrets_and_what_looks_like_one_are_scrubbed() -> None:
         "bad *** with *** and ***, request 0123456789abcdef"
     )
     assert "token-1" not in repr(credential) + str(credential)
+
+
+async def test_a_log_in_that_fails_for_many_is_tried_once_for_all_of_them() -> None:
+    service, transport, _, _ = make()
+    service.gate = anyio.Event()
+    service.refuse = ServiceUnavailableError("down")
+    failures: list[ServiceUnavailableError] = []
+
+    async def one() -> None:
+        try:
+            await transport.send(ASK)
+        except ServiceUnavailableError as error:
+            failures.append(error)
+
+    async with anyio.create_task_group() as tasks:
+        for _ in range(50):
+            tasks.start_soon(one)
+        await anyio.wait_all_tasks_blocked()
+        service.gate.set()
+    assert len(failures) == 50
+    assert service.logins == 1
+    assert not any(failure.retried for failure in failures)
+
+
+async def test_while_it_cannot_be_renewed_early_a_valid_credential_goes_on() -> None:
+    service, transport, _, clock = make(life_s=3600)
+    await transport.send(ASK)
+    await clock.sleep(3500)
+    service.refuse = ServiceUnavailableError("down")
+    assert (await transport.send(ASK)).status == 200
+    await clock.sleep(200)
+    with pytest.raises(ServiceUnavailableError):
+        await transport.send(ASK)
+
+
+async def test_a_short_lived_credential_is_used_for_most_of_its_life() -> None:
+    service, transport, _, clock = make(life_s=100)
+    for _ in range(70):
+        await transport.send(ASK)
+        await clock.sleep(1)
+    assert service.logins == 1

@@ -115,3 +115,24 @@ async def test_the_quota_of_the_collection_takes_the_place_of_the_providers() ->
         CURRENT.reset(token)
     assert clock.monotonic() == 1.0
     assert shared.controller("me", "Op", math.inf).per_second == pytest.approx(1)
+
+
+async def test_nobody_sleeps_through_a_pause_that_is_too_long() -> None:
+    clock, quota = FakeClock(), Quota()
+    ask = Request("GET", "http://x", operation="Op")
+    with pytest.raises(ThrottledError):
+        await limited(Service(ThrottledError("no", retry_after_s=86_400)), clock, quota).send(ask)
+    with pytest.raises(ThrottledError, match="86400 s") as caught:
+        await limited(Service(), clock, quota).send(ask)
+    assert caught.value.retry_after_s == 86_400
+    assert clock.monotonic() == 0
+
+
+async def test_nothing_bursts_when_a_pause_ends() -> None:
+    clock, controller = FakeClock(), RateController(10)
+    await controller.acquire(clock)
+    controller.pause(clock, 10)
+    found = await starts(controller, clock, 40)
+    assert min(found) >= 10
+    for first, last in zip(found, found[10:], strict=False):
+        assert last - first >= 1 - 0.002

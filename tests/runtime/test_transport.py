@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import ssl
+import traceback
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -240,3 +241,57 @@ async def test_a_broken_connection_is_one_request_and_no_hidden_second() -> None
     async with tcp_server(handler) as url:
         assert type(await failure_of(url)) is TransportError
     assert seen == 1
+
+
+async def test_waiting_for_a_connection_is_not_part_of_a_requests_time() -> None:
+    arrived, turn = asyncio.Event(), asyncio.Event()
+
+    async def handler(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while True:
+            await read_request(reader)
+            arrived.set()
+            await turn.wait()
+            writer.write(http("200 OK", b"x"))
+
+    async with tcp_server(handler) as url, transport(concurrency=1, timeout=30) as opened:
+        first = asyncio.ensure_future(opened.send(Request("GET", url)))
+        await arrived.wait()
+        second = asyncio.ensure_future(opened.send(Request("GET", url)))
+        await asyncio.sleep(0)
+        assert opened._slots.statistics().tasks_waiting == 1
+        turn.set()
+        assert (await first).body == (await second).body == b"x"
+
+
+def secret_request(url: str) -> Request:
+    return Request("GET", f"{url}/x", (("Signature", "s1gn4ture"),), {"X-Auth-Token": "t0ken"})
+
+
+async def test_neither_text_nor_variables_of_a_traceback_show_what_the_request_held() -> None:
+    broken = b"HTTP/1.1 200 OK\r\nContent-Length: nonsense\r\n\r\n"
+    async with tcp_server(answers(broken)) as url, transport() as opened:
+        request = secret_request(url)
+        try:
+            await opened.send(request)
+        except TransportError as error:
+            text = "".join(traceback.TracebackException.from_exception(error, capture_locals=True).format())
+    assert "TransportError" in text
+    assert "t0ken" not in text
+    assert "s1gn4ture" not in text
+
+
+async def test_a_session_that_was_closed_says_so_and_is_not_retried() -> None:
+    async with transport() as opened:
+        pass
+    with pytest.raises(ProviderError, match="its source was dropped") as caught:
+        await opened.send(Request("GET", "http://127.0.0.1:9/"))
+    assert not caught.value.retried
+
+
+@pytest.mark.parametrize("place", ["http://[bad", "//", "", "http://me:pw@elsewhere.example.test/"])
+async def test_a_redirect_to_anywhere_is_refused(place: str) -> None:
+    moved = http("302 Found", b"", f"Location: {place}")
+    async with tcp_server(answers(moved)) as url, transport() as inner:
+        with pytest.raises(InvalidRequestError, match="redirects to") as caught:
+            await ClassifyTransport(inner, classify_by_status).send(Request("GET", url))
+    assert "pw" not in str(caught.value)

@@ -336,3 +336,36 @@ async def test_odd_ids_stay_one_segment_of_the_path() -> None:
     async with mb.open_provider("modelarts", transport=transport, **SETTINGS) as provider:
         await provider.get_job("a b/../ü?x=1#y")
     assert transport.requests[0].url.endswith("/training-jobs/a%20b%2F..%2F%C3%BC%3Fx%3D1%23y")
+
+
+def test_a_job_whose_end_is_not_known_is_anchored_at_its_start() -> None:
+    anchoring = Anchoring(START, None, "auto", ended=True)
+    assert anchoring.first_ms(60, START + 10 * 86_400_000) == (START // MINUTE * MINUTE, MINUTE)
+
+
+async def test_a_list_that_never_ends_is_left_when_it_brings_nothing_new() -> None:
+    page = {"items": [{"metadata": {"id": f"job-{i}"}} for i in range(50)]}
+    transport = FakeTransport(answer(page))
+    async with mb.open_provider("modelarts", transport=transport, **SETTINGS) as provider:
+        assert isinstance(provider, mb.SupportsJobSearch)
+        assert len([job async for job in provider.list_jobs(mb.JobSearch())]) == 50
+    assert len(transport.requests) == 2
+
+
+@pytest.mark.parametrize(
+    "endpoint",
+    ["http://me:s3kret@host", "https://host?x=1", "https://host#x", "http://[::1", "ftp://x", "http://host:99999"],
+)
+async def test_an_endpoint_that_is_no_plain_url_is_refused_without_being_shown(endpoint: str) -> None:
+    with pytest.raises(mb.ConfigurationError, match="endpoint") as caught:
+        async with mb.open_provider("modelarts", **{**SETTINGS, "endpoint": endpoint}):
+            pass
+    assert "s3kret" not in str(caught.value)
+
+
+async def test_what_a_service_echoes_is_scrubbed_everywhere() -> None:
+    secret = SETTINGS["secret_key"]
+    body = {"error_code": secret, "error_msg": f"bad {secret}", "request_id": secret}
+    with pytest.raises(mb.PermissionDeniedError) as caught:
+        await get_job(body, 403)
+    assert secret not in str(caught.value) + repr(vars(caught.value))
