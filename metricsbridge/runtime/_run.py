@@ -316,7 +316,7 @@ class _Source:
                     self.run.fail(order, failure)
             if not isinstance(batch, SeriesBatch):
                 raise TypeError(f"fetch gave {type(batch).__name__}, no SeriesBatch")
-            if len(batch):
+            if batch.keys:
                 ledger.deliver(item.number, batch)
         except (Exception, anyio.get_cancelled_exc_class()) as error:
             self._fail_call(item, ours(error, call.operation))

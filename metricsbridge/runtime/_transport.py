@@ -87,11 +87,14 @@ class HttpTransport:
             ResponseTooLargeError: The answer is larger than ``max_body``.
         """
         failure: ProviderError
-        await self._slots.acquire()
+        try:
+            self._slots.acquire_nowait()
+        except anyio.WouldBlock:
+            await self._slots.acquire()
         try:
             response = await self.session.request(
                 request.method,
-                URL(request.full_url, encoded=True),
+                URL(request.full_url if request.params else request.url, encoded=True),
                 headers=request.headers,
                 data=request.body or None,
                 allow_redirects=False,
