@@ -362,12 +362,10 @@ class _Source:
         targets = tuple([(item.job_id, task) for task in tasks or ("",)])
         self._fail((item.place, 0), targets=targets, metrics=self.run.ask.metrics or (), error=error)
 
-    def _fail_call(self, item: _CallItem, error: MetricsBridgeError, **fields: Any) -> None:
+    def _fail_call(self, item: _CallItem, error: MetricsBridgeError) -> None:
         call = item.call
         order = (item.place, item.number)
-        item.ledger.fail(
-            self._fail(order, targets=call.targets, metrics=call.metrics, window=call.window, error=error, **fields)
-        )
+        item.ledger.fail(self._fail(order, targets=call.targets, metrics=call.metrics, window=call.window, error=error))
 
     def report_unfinished(self, text: str) -> None:
         """Report what was begun or queued and not done."""

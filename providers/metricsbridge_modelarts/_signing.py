@@ -102,9 +102,8 @@ def authorization(
         KeyError: There is no ``X-Sdk-Date`` among the headers.
     """
     names = key.names(tuple(headers.items()))
-    content = _hash(names.content_hash, body) if body else _EMPTY_BODY
-    canonical = f"{_begin(method, path, params)}{names.lines}{content}"
-    return names.head + key.sign(names.date + hashlib.sha256(canonical.encode("utf-8", "surrogateescape")).hexdigest())
+    canonical = f"{_begin(method, path, params)}{names.lines}{_hash(names.content_hash, body)}"
+    return names.head + key.sign(names.date + _digest(canonical))
 
 
 def signature(
@@ -131,7 +130,7 @@ def signature(
         KeyError: A signed header, or ``x-sdk-date``, is missing.
     """
     canonical = canonical_request(method, path, params, headers, signed, body)
-    return key.sign(_text_to_sign(headers["x-sdk-date"].strip(), canonical))
+    return key.sign(f"{ALGORITHM}\n{headers['x-sdk-date'].strip()}\n{_digest(canonical)}")
 
 
 def canonical_request(
@@ -161,9 +160,8 @@ def _hash(given: str, body: bytes) -> str:
     return given or hashlib.sha256(body).hexdigest()
 
 
-def _text_to_sign(date: str, canonical: str) -> str:
-    digest = hashlib.sha256(canonical.encode("utf-8", "surrogateescape")).hexdigest()
-    return f"{ALGORITHM}\n{date}\n{digest}"
+def _digest(canonical: str) -> str:
+    return hashlib.sha256(canonical.encode("utf-8", "surrogateescape")).hexdigest()
 
 
 @attrs.frozen(repr=False)
