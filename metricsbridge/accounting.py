@@ -6,18 +6,19 @@ one of them failed, and absent otherwise. A delivered unit may also have failure
 
 from __future__ import annotations
 
+from collections import Counter
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
 import attrs
 
-from metricsbridge.model import Absence
+from metricsbridge.model import Absence, JobTotals
 from metricsbridge.series.columns import concat
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from metricsbridge.model import Call, Failure, Job, Query, Reason, Target, Window
+    from metricsbridge.model import Call, Failure, Job, JobStatus, Query, Reason, Target, Window
     from metricsbridge.series.columns import SeriesBatch
 
 Unit = tuple[str, str, str]
@@ -32,6 +33,20 @@ def asked_targets(job: Job, query: Query, /) -> tuple[Target, ...]:
     if query.per == "job" or not job.tasks:
         return ((job.id, ""),)
     return tuple([(job.id, task.id) for task in job.tasks if query.selects(task)])
+
+
+def count_jobs(jobs: Iterable[Job], /) -> tuple[JobTotals, ...]:
+    """Count jobs and their devices, one entry for each of the vendor's states, in the order in which they occur."""
+    counts: dict[tuple[JobStatus, str], Counter[str]] = {}
+    for job in jobs:
+        count = counts.setdefault((job.status, job.vendor_status), Counter())
+        count["jobs"] += 1
+        if job.accelerators is not None:
+            count[job.accelerators.kind] += job.accelerators.count * len(job.tasks)
+    return tuple([
+        JobTotals(status=status, vendor_status=word, jobs=count["jobs"], gpus=count["gpu"], npus=count["npu"])
+        for (status, word), count in counts.items()
+    ])  # fmt: skip
 
 
 @attrs.define

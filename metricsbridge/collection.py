@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 import attrs
 
+from metricsbridge.model import Absence, Failure, Job
 from metricsbridge.series.align import align
+from metricsbridge.series.columns import SeriesBatch, merge
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from datetime import timedelta
 
-    from metricsbridge.model import Absence, Failure, Job, RelativeWindow, Window
+    from metricsbridge.model import RelativeWindow, Window
     from metricsbridge.series.align import Fill, Frame, How
-    from metricsbridge.series.columns import SeriesBatch
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -71,3 +74,20 @@ class Collection:
         """Align the series on one grid, by default over the window that was asked for; see ``metricsbridge.align``."""
         chosen = self.window if window is None else window.resolve(self.as_of_ms)
         return align(self.series, step=step, how=how, window=chosen, fill=fill, max_gap=max_gap)
+
+
+def assemble(
+    outcomes: Iterable[tuple[tuple[int, int], SeriesBatch | Failure | Absence | Job]],
+    window: Window | None,
+    as_of_ms: int,
+) -> Collection:
+    """Put what a collection came to, each with its place, in the order of the input."""
+    found = [outcome for _, outcome in sorted(outcomes, key=itemgetter(0))]
+    return Collection(
+        series=merge([outcome for outcome in found if isinstance(outcome, SeriesBatch)]),
+        failures=tuple([outcome for outcome in found if isinstance(outcome, Failure)]),
+        absences=tuple([outcome for outcome in found if isinstance(outcome, Absence)]),
+        jobs=tuple([outcome for outcome in found if isinstance(outcome, Job)]),
+        as_of_ms=as_of_ms,
+        window=window,
+    )

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Self
 import anyio
 import attrs
 
-from metricsbridge.collection import Collection
+from metricsbridge.accounting import count_jobs
+from metricsbridge.collection import Collection, assemble
 from metricsbridge.config import load_config
 from metricsbridge.durations import parse_duration
 from metricsbridge.errors import ConfigurationError
 from metricsbridge.metrics import METRICS, is_metric_name
-from metricsbridge.model import Absence, Failure, Job, JobRef, JobSearch, check_source
-from metricsbridge.protocols import SupportsJobSearch, TrainingJobMetrics
+from metricsbridge.model import Job, JobRef, JobSearch, check_source
+from metricsbridge.protocols import SupportsEvaluations, SupportsJobSearch, SupportsJobTotals, TrainingJobMetrics
 from metricsbridge.registry import open_provider
-from metricsbridge.series.columns import SeriesBatch, merge
 
 if TYPE_CHECKING:
     import os
@@ -25,16 +25,13 @@ if TYPE_CHECKING:
     from datetime import timedelta
     from types import TracebackType
 
-    from metricsbridge.model import Level, RelativeWindow, Window
+    from metricsbridge.model import Evaluation, JobTotals, Level, RelativeWindow, Window
     from metricsbridge.protocols import Clock
     from metricsbridge.runtime._limits import Quota
     from metricsbridge.runtime._run import Ask, Order, Outcome
 
     Provider = TrainingJobMetrics | AbstractAsyncContextManager[TrainingJobMetrics]
     Jobs = Iterable[str | JobRef | Job] | str | JobRef | Job
-
-_STREAM_BUFFER = 128
-"""So many outcomes wait for a slow consumer before the work waits too."""
 
 
 class Collector:
@@ -182,6 +179,33 @@ class Collector:
         async for job in provider.list_jobs(search or JobSearch()):
             yield attrs.evolve(job, source=source)
 
+    async def job_totals(self, source: str, search: JobSearch | None = None, /) -> tuple[JobTotals, ...]:
+        """Count the jobs of a source and their devices, one entry for each of the vendor's states that occurs.
+
+        Raises:
+            ConfigurationError: There is no such source, or its provider can neither count nor list jobs.
+        """
+        provider = self._provider(source)
+        if isinstance(provider, SupportsJobTotals):
+            return tuple(await provider.job_totals(search or JobSearch()))
+        found = [job async for job in self.list_jobs(source, search)]
+        if any(job.partial for job in found):
+            raise ConfigurationError(f"source {source!r} does not say how many devices its jobs have: list its jobs")
+        return count_jobs(found)
+
+    async def evaluations(self, job: str | JobRef, /) -> tuple[Evaluation, ...]:
+        """Give how good the model that a job trained is, as its source reports it: for each class, and in total.
+
+        Raises:
+            ConfigurationError: There is no such source, or its provider has no evaluations.
+            ProviderError: ``NotFoundError`` where there is no such job.
+        """
+        ref = JobRef.parse(job) if isinstance(job, str) else job
+        provider = self._provider(ref.source)
+        if not isinstance(provider, SupportsEvaluations):
+            raise ConfigurationError(f"the provider of source {ref.source!r} has no evaluations of models")
+        return tuple(await provider.evaluations(ref.job_id))
+
     async def collect(
         self,
         jobs: Jobs,
@@ -197,8 +221,8 @@ class Collector:
         """Collect the metrics of jobs, all at once.
 
         Args:
-            jobs: References such as ``"source/job-id"``, or jobs, which are not fetched again; one named twice counts
-                once.
+            jobs: References such as ``"source/job-id"``, or jobs, which are not fetched again unless they are partial;
+                one named twice counts once.
             metrics: Names of canonical metrics, or ``vendor.<provider>.<name>``; None is all canonical ones that the
                 provider serves.
             window: None is each job's life.
@@ -225,7 +249,7 @@ class Collector:
             concurrency=self._concurrency, emit=lambda order, outcome: outcomes.append((order, outcome)),
         )  # fmt: skip
         await run.execute()
-        return _assemble(outcomes, ask.window, self._clock.now_ms())
+        return assemble(outcomes, ask.window, self._clock.now_ms())
 
     @asynccontextmanager
     async def stream(
@@ -244,10 +268,11 @@ class Collector:
 
         A slow consumer holds the work back, so memory stays bounded. Leaving the block ends the work.
         """
+        from metricsbridge.runtime._parts import Parts
         from metricsbridge.runtime._run import Run
 
         ask = self._ask(metrics, window, step, per, tasks, timeout, strict)
-        parts = _Parts(ask.window, self._clock)
+        parts = Parts(ask.window, self._clock)
         run = Run(
             dict(self._sources), _each(jobs), ask, clock=self._clock, quota=self._quota,
             concurrency=self._concurrency, emit=parts.put, room=parts.room, hurry=parts.hurry,
@@ -305,74 +330,3 @@ def _metric_names(metrics: Iterable[str] | None) -> tuple[str, ...] | None:
             hint = f"did you mean {endings[close[0]]!r}?" if close else f"there are {', '.join(METRICS)}"
             raise ValueError(f"there is no metric {name!r}: {hint}")
     return names
-
-
-def _assemble(outcomes: list[tuple[Order, Outcome]], window: Window | None, as_of_ms: int) -> Collection:
-    """Put outcomes in the order of the input."""
-    outcomes.sort(key=lambda entry: entry[0])
-    found = [outcome for _, outcome in outcomes]
-    return Collection(
-        series=merge([outcome for outcome in found if isinstance(outcome, SeriesBatch)]),
-        failures=tuple([outcome for outcome in found if isinstance(outcome, Failure)]),
-        absences=tuple([outcome for outcome in found if isinstance(outcome, Absence)]),
-        jobs=tuple([outcome for outcome in found if isinstance(outcome, Job)]),
-        as_of_ms=as_of_ms,
-        window=window,
-    )
-
-
-class _Parts:
-    """What a stream gives: whatever has come about since the last part was taken."""
-
-    def __init__(self, window: Window | None, clock: Clock) -> None:
-        self._window = window
-        self._clock = clock
-        self._outcomes: list[tuple[Order, Outcome]] = []
-        self._done = False
-        self._hungry = False
-        self._error: Exception | None = None
-        self._filled = anyio.Event()
-        self._taken = anyio.Event()
-
-    def put(self, order: Order, outcome: Outcome) -> None:
-        """Add an outcome to the next part."""
-        self._outcomes.append((order, outcome))
-        self._filled.set()
-
-    def hurry(self) -> bool:
-        """Tell whether the consumer waits for something to take."""
-        return self._hungry and not self._outcomes
-
-    async def room(self) -> None:
-        """Wait while the consumer is behind."""
-        while len(self._outcomes) >= _STREAM_BUFFER:
-            await self._taken.wait()
-
-    async def fill(self, run: object) -> None:
-        """Run the collection; what it raises, the consumer gets."""
-        try:
-            await run.execute()  # type: ignore[attr-defined]  # a Run, whose module is imported only when one is made
-        except Exception as error:
-            self._error = error
-        self._done = True
-        self._filled.set()
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> Collection:
-        while not self._outcomes:
-            if self._done:
-                error, self._error = self._error, None
-                if error is not None:
-                    raise error
-                raise StopAsyncIteration
-            if self._filled.is_set():  # others may wait for the same one
-                self._filled = anyio.Event()
-            self._hungry = True
-            await self._filled.wait()
-            self._hungry = False
-        outcomes, self._outcomes = self._outcomes, []
-        self._taken.set()
-        self._taken = anyio.Event()
-        return _assemble(outcomes, self._window, self._clock.now_ms())

@@ -13,7 +13,7 @@ from metricsbridge.errors import ConfigurationError
 from metricsbridge.http import check_id
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from datetime import datetime, timedelta
 
     from metricsbridge.errors import MetricsBridgeError
@@ -118,6 +118,7 @@ class Job:
         start_time_ms: When it began to run, ms since the epoch; None where it never did.
         end_time_ms: When it ended, ms since the epoch; None where it has not.
         tasks: In the vendor's order.
+        partial: Whether this is only what a listing tells: the collector then asks for the whole job before it plans.
         source: Stamped by the collector; "" from a provider.
         payload: The provider's own, picklable: what planning must know.
     """
@@ -131,8 +132,40 @@ class Job:
     end_time_ms: int | None = None
     accelerators: Accelerators | None = None
     tasks: tuple[Task, ...] = ()
+    partial: bool = False
     source: str = ""
     payload: object = attrs.field(default=None, repr=False)
+
+
+@attrs.frozen(kw_only=True)
+class JobTotals:
+    """How many jobs are in one of the vendor's states, and how many devices they have.
+
+    Attributes:
+        vendor_status: The vendor's own word or number for ``status``.
+        gpus: Of all these jobs together.
+        npus: Likewise.
+    """
+
+    status: JobStatus
+    vendor_status: str
+    jobs: int
+    gpus: int
+    npus: int
+
+
+@attrs.frozen(kw_only=True)
+class Evaluation:
+    """How good a trained model is by its own evaluation, as the vendor reports it: for one class, or in total.
+
+    Attributes:
+        class_id: "" is the total over all classes.
+        metrics: The vendor's name of the metric, such as ``recall``, to its value.
+    """
+
+    class_id: str = ""
+    class_name: str = ""
+    metrics: Mapping[str, float] = attrs.field(factory=dict)
 
 
 @attrs.frozen

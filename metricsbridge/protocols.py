@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import re
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeVar, runtime_checkable
 
 import attrs
 
 from metricsbridge.http import Request, Response, classify_by_status
+from metricsbridge.series.columns import Timing
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
@@ -22,8 +23,11 @@ if TYPE_CHECKING:
     import anyio
 
     from metricsbridge.errors import ProviderError
-    from metricsbridge.model import Call, Job, JobSearch, Query
+    from metricsbridge.model import Call, Evaluation, Job, JobSearch, JobTotals, Level, Query
     from metricsbridge.series.columns import SeriesBatch
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 API_VERSION: Final = 1
 """The version of this contract: what ``ProviderSpec.api`` is compared with."""
@@ -69,6 +73,28 @@ class SupportsJobSearch(Protocol):
 
     def list_jobs(self, search: JobSearch, /) -> AsyncIterator[Job]:
         """Give the jobs that match, the newest first; holds no scope across a yield."""
+        ...
+
+
+@runtime_checkable
+class SupportsJobTotals(Protocol):
+    """A provider that can count jobs and their devices without listing them one by one."""
+
+    async def job_totals(self, search: JobSearch, /) -> Sequence[JobTotals]:
+        """Count the jobs that match, one entry for each of the vendor's states that occurs."""
+        ...
+
+
+@runtime_checkable
+class SupportsEvaluations(Protocol):
+    """A provider whose jobs report how good the trained model is."""
+
+    async def evaluations(self, job_id: str, /) -> Sequence[Evaluation]:
+        """Give the evaluation of each class and the total; nothing where there is none (yet).
+
+        Raises:
+            ProviderError: ``NotFoundError`` where there is no such job.
+        """
         ...
 
 
@@ -199,8 +225,8 @@ class Rate:
         return cls(float(match[1]) / _PERIOD_S[match[2]])
 
 
-def _read_only(limits: Mapping[str, Rate]) -> Mapping[str, Rate]:
-    return MappingProxyType(dict(limits))
+def _read_only(table: Mapping[K, V]) -> Mapping[K, V]:
+    return MappingProxyType(dict(table))
 
 
 def _no_authentication(settings: object) -> Authenticator:
@@ -221,6 +247,9 @@ class ProviderSpec:
         limits: Operation to the limit that the vendor documents.
         classify: Gives the error that an answer means, or None for a success; also for a 200 that says "failed".
         description: One line for people: which service this is.
+        provider: The class that ``connect`` makes: which of the ``Supports…`` protocols it has is read from it.
+        serves: Level to the canonical metrics that there are on it; a level that is not served is left out.
+        timing: Whether the service sends the times of its samples, or the provider infers them.
     """
 
     api: int = API_VERSION
@@ -230,3 +259,6 @@ class ProviderSpec:
     limits: Mapping[str, Rate] = attrs.field(factory=dict, converter=_read_only)
     classify: Callable[[Response], ProviderError | None] = classify_by_status
     description: str = ""
+    provider: type | None = None
+    serves: Mapping[Level, tuple[str, ...]] = attrs.field(factory=dict, converter=_read_only)
+    timing: Timing = Timing.REPORTED

@@ -175,7 +175,7 @@ class Run:
     def _route(self, place: int, given: str | JobRef | Job) -> tuple[_Source, _JobItem]:
         if isinstance(given, Job):
             name = given.source or (next(iter(self._sources)) if len(self._sources) == 1 else "")
-            ref, job = JobRef(name, given.id), given
+            ref, job = JobRef(name, given.id), None if given.partial else given
         elif isinstance(given, (str, JobRef)):
             ref, job = (JobRef.parse(given) if isinstance(given, str) else given), None
         else:

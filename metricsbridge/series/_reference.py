@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from metricsbridge.errors import DecodeError
 from metricsbridge.model import Window
 from metricsbridge.series.align import Fill, Frame, How
 from metricsbridge.series.decode import NamedArrays, NumberArrays
+from metricsbridge.series.samples import KeyedSamples, NamedSamples, Rows, SampleLists
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -137,19 +139,97 @@ def decode_number_arrays_reference(body: bytes, schema: NumberArrays, /) -> Name
     names: list[str] = []
     lengths: list[int] = []
     values: list[float] = []
+    doubtful: list[bool] = []
+    decimals = False
+    document = _parse(body)
+    holder = _member(document, schema.series, (list, dict)) if schema.series else document
+    for name, array in _named_arrays(holder, schema):
+        nested = schema.text and array and all(isinstance(item, list) for item in array)
+        for numbers in array if nested else [array]:
+            names.append(name)
+            lengths.append(len(numbers))
+            for number in numbers:
+                value = _value(number, schema.text)
+                values.append(math.nan if value == schema.missing else value)
+                doubtful.append(number == schema.doubtful)
+                decimals = decimals or (isinstance(number, str) and "." in number)
+    interval = document.get(schema.interval) if schema.interval and isinstance(document, dict) else None
+    return NamedArrays(
+        tuple(names),
+        tuple(lengths),
+        np.array(values, np.float64),
+        doubtful=np.array(doubtful, np.bool_) if schema.doubtful else None,
+        decimals=decimals,
+        interval=None if interval is None or math.isnan(_value(interval, True)) else _value(interval, True),
+    )
+
+
+def _named_arrays(holder: Any, schema: NumberArrays) -> list[tuple[str, list[Any]]]:
+    if schema.name:
+        entries = _checked(holder, list, "the series are no list")
+        return [(_member(entry, schema.name, str), _member(entry, schema.values, list)) for entry in entries]
+    members = _checked(holder, dict, "the series are no object")
+    return [(name, array) for name, array in members.items() if isinstance(array, list)]
+
+
+def decode_sample_lists_reference(body: bytes, schema: SampleLists, /) -> NamedSamples:
+    """Do what ``metricsbridge.series.samples.decode_sample_lists`` does, one sample at a time."""
+    names: list[str] = []
+    lengths: list[int] = []
+    times: list[int] = []
+    values: list[float] = []
+    for one in _member(_parse(body), schema.series, (list, type(None)), default=None) or []:
+        names.append(_member(one, schema.name, str))
+        samples = _member(one, schema.samples, (list, type(None)), default=None) or []
+        lengths.append(len(samples))
+        for sample in samples:
+            times.append(_time(_member(sample, schema.time, _Int)))
+            values.append(_value(sample.get(schema.value), False))
+    return NamedSamples(tuple(names), tuple(lengths), np.array(times, np.int64), np.array(values, np.float64))
+
+
+def decode_rows_reference(body: bytes, schema: Rows, /) -> KeyedSamples:
+    """Do what ``metricsbridge.series.samples.decode_rows`` does, one row at a time."""
+    groups: dict[tuple[tuple[str, str], ...], list[tuple[int, float]]] = {}
+    for row in _checked(_parse(body), list, "the document is no list"):
+        texts = _checked(row, dict, "a row is no object")
+        named = [name for name in schema.values if name in row]
+        key = [(k, v) for k, v in texts.items() if isinstance(v, str) and k not in (schema.time, *schema.values)]
+        time = _member(row, schema.time, (_Int, str))
+        if isinstance(time, str):
+            if not re.fullmatch(r"-?(0|[1-9][0-9]*)", time):
+                raise DecodeError(f"{time!r} is no whole number")
+            time = _Int(time)
+        value = row[named[0]] if named else None
+        if value == "":
+            raise DecodeError("an empty text is no number")
+        groups.setdefault(tuple(sorted(key)), []).append((_time(time), _value(value, True)))
+    return KeyedSamples(
+        tuple(groups),
+        tuple([len(group) for group in groups.values()]),
+        np.array([time for group in groups.values() for time, _ in group], np.int64),
+        np.array([value for group in groups.values() for _, value in group], np.float64),
+    )
+
+
+class _Int(float):
+    """A number that is written as a whole one; keeps its text, for times must be exact."""
+
+    def __new__(cls, text: str) -> Self:
+        self = super().__new__(cls, text)
+        self.text = text
+        if math.isinf(self):
+            raise ValueError(f"{text} is larger than any float64")
+        return self
+
+    text: str
+
+
+def _parse(body: bytes) -> Any:
     try:
-        document = json.loads(body.decode(), parse_int=_number, parse_float=_number, parse_constant=_no_constant)
+        return json.loads(body.decode(), parse_int=_Int, parse_float=_number, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
         raise DecodeError(f"the answer is no JSON: {error}") from error
-    for entry in _member(document, schema.series, list):
-        names.append(_member(entry, schema.name, str))
-        numbers = _member(entry, schema.values, list)
-        for number in numbers:
-            if number is not None and not isinstance(number, float):
-                raise DecodeError(f"{number!r} is no number")
-            values.append(math.nan if number is None or number == schema.missing else number)
-        lengths.append(len(numbers))
-    return NamedArrays(tuple(names), tuple(lengths), np.array(values, np.float64))
 
 
 def _number(text: str) -> float:
@@ -163,7 +243,34 @@ def _no_constant(text: str) -> float:
     raise ValueError(f"{text} is no JSON")
 
 
-def _member(value: Any, name: str, kind: type) -> Any:
-    if not isinstance(value, dict) or not isinstance(value.get(name), kind):
-        raise DecodeError(f"there is no {name!r} of the documented type")
-    return value[name]
+_IN_STRING = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?|[nN][aA][nN]|")
+
+
+def _value(value: Any, text: bool) -> float:
+    if value is None:
+        return math.nan
+    if text and isinstance(value, str) and _IN_STRING.fullmatch(value) and not math.isinf(float(value or "nan")):
+        return float(value or "nan")
+    if not isinstance(value, float):
+        raise DecodeError(f"{value!r} is no number")
+    return float(value)
+
+
+def _time(number: _Int) -> int:
+    if not -(2**63) <= int(number.text) < 2**63:
+        raise DecodeError(f"{number.text} is no time that fits into int64")
+    return int(number.text)
+
+
+_ABSENT: Any = object()
+
+
+def _member(value: Any, name: str, kind: type | tuple[type, ...], default: Any = _ABSENT) -> Any:
+    found = _checked(value, dict, f"there is nothing to hold {name!r}").get(name, default)
+    return _checked(found, kind, f"there is no {name!r} of the documented type")
+
+
+def _checked(value: Any, kind: type | tuple[type, ...], problem: str) -> Any:
+    if not isinstance(value, kind):
+        raise DecodeError(problem)
+    return value

@@ -10,32 +10,52 @@ import attrs
 import msgspec
 import numpy as np
 
-from metricsbridge.envelopes import json_error
+from metricsbridge.envelopes import json_error, parse_json
+from metricsbridge.errors import DecodeError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
-    from metricsbridge.errors import DecodeError
+    from numpy.typing import NDArray
+
     from metricsbridge.series.columns import Float64, Int64
+
+JSON_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What the JSON parser raises for bytes that it refuses."""
 
 
 @attrs.frozen(kw_only=True, cache_hash=True)
 class NumberArrays:
-    """A document that holds a list of series, each a name and an array of numbers.
+    """A document that holds series, each a name and an array of numbers.
 
-    For example ``{"metrics": [{"metric": "cpuUsage", "value": [-1, 2.43]}]}``.
+    For example ``{"metrics": [{"metric": "cpuUsage", "value": [-1, 2.43]}]}``, or with ``name=""`` an object of arrays:
+    ``{"cpuUsage": ["0", "3.10"], "interval": 1}``.
 
     Attributes:
-        series: The member that holds the list.
-        name: The member of each entry that names the series.
+        series: The member that holds the series; "" is the document itself.
+        name: The member of each entry that names the series; "" says that the arrays stand in one object, each under
+            its name (members that are no arrays are passed over).
         values: The member of each entry that holds the numbers.
         missing: The number that means "no value"; None where there is none. ``null`` always means it.
+        text: Whether numbers may stand in strings, where ``""`` and ``"NaN"`` mean "no value" too; then an array of
+            arrays stands for several series of one name.
+        doubtful: With ``text``, a string that is a number or means "no value", which only the reader can tell: where it
+            stands, ``NamedArrays.doubtful`` says so.
+        interval: A member of the document with one number for all series; "" is none.
     """
 
-    series: str
-    name: str
-    values: str
+    series: str = ""
+    name: str = ""
+    values: str = ""
     missing: float | None = None
+    text: bool = False
+    doubtful: str = ""
+    interval: str = ""
+
+    @property
+    def plain(self) -> bool:
+        """Whether it is a list of arrays of plain numbers: what is decoded fastest."""
+        return bool(self.series and self.name) and not (self.text or self.interval)
 
 
 @attrs.frozen(eq=False)
@@ -46,16 +66,22 @@ class NamedArrays:
         names: S names.
         lengths: S numbers of values.
         values: float64[N], the values of the series, one after the other.
+        doubtful: bool[N], whether a value's text is the doubtful one of the schema; None where that has none.
+        decimals: Whether any number in a string has a decimal point.
+        interval: The document's own, in its unit; None where it or the schema has none.
     """
 
     names: tuple[str, ...]
     lengths: tuple[int, ...]
     values: Float64
+    doubtful: NDArray[np.bool_] | None = None
+    decimals: bool = False
+    interval: float | None = None
 
     @property
     def offsets(self) -> Int64:
         """int64[S + 1]; series ``i`` holds the values ``offsets[i]:offsets[i + 1]``."""
-        return _offsets(self.lengths)
+        return shared_offsets(self.lengths)
 
 
 def decode_number_arrays(body: bytes, schema: NumberArrays, /) -> NamedArrays:
@@ -64,15 +90,17 @@ def decode_number_arrays(body: bytes, schema: NumberArrays, /) -> NamedArrays:
     Raises:
         DecodeError: The bytes are not JSON, or not of that shape; says where.
     """
+    if not schema.plain:
+        return _decode_any(body, schema)
     decoder, nullable = _decoders(schema)
     try:
         entries = decoder.decode(body).series
         arrays = [entry.values for entry in entries]
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except JSON_ERRORS:
         try:
             entries = nullable.decode(body).series
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise _refusal(error, body) from error
+        except JSON_ERRORS as error:
+            raise refusal(error, body) from error
         arrays = [[np.nan if value is None else value for value in entry.values] for entry in entries]
     lengths = tuple([len(array) for array in arrays])
     values = np.fromiter(chain.from_iterable(arrays), np.float64, sum(lengths))
@@ -81,14 +109,111 @@ def decode_number_arrays(body: bytes, schema: NumberArrays, /) -> NamedArrays:
     return NamedArrays(tuple([entry.name for entry in entries]), lengths, values)
 
 
+def _decode_any(body: bytes, schema: NumberArrays) -> NamedArrays:
+    """Decode what is not plain: the document's outer shape first, then each array."""
+    document = parse_json(body)
+    place = f"$.{schema.series}" if schema.series else "$"
+    found = _member(document, schema.series, "$") if schema.series else document
+    arrays = [
+        array
+        for name, values, path in (_keyed(found, place) if not schema.name else _listed(found, schema, place))
+        for array in _split(name, values, path, nested=schema.text)
+    ]
+    numbers = [_numbers(array, schema, path) for _, array, path in arrays]
+    lengths = tuple([len(values) for values in numbers])
+    values: Float64 = np.concatenate([np.empty(0), *numbers])
+    if schema.missing is not None:
+        values[values == schema.missing] = np.nan
+    items = [*chain.from_iterable([array for _, array, _ in arrays])]
+    return NamedArrays(
+        tuple([name for name, _, _ in arrays]),
+        lengths,
+        values,
+        doubtful=np.array([item == schema.doubtful for item in items], np.bool_) if schema.doubtful else None,
+        decimals=any("." in item for item in items if type(item) is str),
+        interval=_interval(document, schema.interval),
+    )
+
+
+_Array = tuple[str, list[Any], str]
+"""A series' name, its values as they stand in the document, and their path."""
+
+
+def _member(value: Any, name: str, path: str) -> Any:
+    if not isinstance(value, dict) or name not in value:
+        raise wrong(path, f"there is no member {name!r}")
+    return value[name]
+
+
+def _keyed(found: Any, path: str) -> Iterator[_Array]:
+    if not isinstance(found, dict):
+        raise wrong(path, "expected an object of arrays")
+    return ((name, values, f"{path}.{name}") for name, values in found.items() if isinstance(values, list))
+
+
+def _listed(found: Any, schema: NumberArrays, path: str) -> Iterator[_Array]:
+    if not isinstance(found, list):
+        raise wrong(path, "expected a list")
+    for index, entry in enumerate(found):
+        name = _member(entry, schema.name, f"{path}[{index}]")
+        if not isinstance(name, str):
+            raise wrong(f"{path}[{index}].{schema.name}", "expected text")
+        values = _member(entry, schema.values, f"{path}[{index}]")
+        if not isinstance(values, list):
+            raise wrong(f"{path}[{index}].{schema.values}", "expected a list")
+        yield name, values, f"{path}[{index}].{schema.values}"
+
+
+def _split(name: str, values: list[Any], path: str, *, nested: bool) -> Iterator[_Array]:
+    """Give an array, or where it is an array of arrays each of those."""
+    if nested and values and all(isinstance(value, list) for value in values):
+        yield from [(name, value, f"{path}[{index}]") for index, value in enumerate(values)]
+    else:
+        yield name, values, path
+
+
+def _numbers(array: list[Any], schema: NumberArrays, path: str) -> Float64:
+    try:
+        numbers = msgspec.convert(array, list[float], strict=not schema.text)
+    except msgspec.ValidationError:
+        numbers = [_number(value, schema.text, f"{path}[{index}]") for index, value in enumerate(array)]
+    result = np.array(numbers, np.float64)
+    if np.isinf(result).any():
+        index = int(np.flatnonzero(np.isinf(result))[0])
+        raise wrong(f"{path}[{index}]", "expected a finite number")
+    return result
+
+
+def _number(value: Any, text: bool, path: str) -> float:
+    if value is None or (text and value == ""):
+        return np.nan
+    try:
+        return msgspec.convert(value, float, strict=not text)
+    except msgspec.ValidationError:
+        raise wrong(path, "expected a number") from None
+
+
+def _interval(document: Any, name: str) -> float | None:
+    if not name or not isinstance(document, dict) or document.get(name) is None:
+        return None
+    value = _number(document[name], True, f"$.{name}")
+    return None if np.isnan(value) else value
+
+
+def wrong(path: str, problem: str) -> DecodeError:
+    """Give the DecodeError for a document of another shape; it says where and shows nothing of the document."""
+    return DecodeError(f"the answer's {path} is not as documented: {problem}", path=path)
+
+
 @lru_cache(maxsize=64)
-def _offsets(lengths: tuple[int, ...]) -> Int64:
+def shared_offsets(lengths: tuple[int, ...]) -> Int64:
+    """Give int64[S + 1] offsets for series of those lengths; they can't be written to."""
     offsets = np.array([*accumulate(lengths, initial=0)], np.int64)
     offsets.flags.writeable = False  # it is shared
     return offsets
 
 
-def _refusal(error: Exception, body: bytes) -> DecodeError:
+def refusal(error: Exception, body: bytes) -> DecodeError:
     """Give the DecodeError; the parser leaves out the path where it is the document itself that is wrong."""
     result = json_error(error, body)
     if isinstance(error, msgspec.ValidationError):

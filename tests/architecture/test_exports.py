@@ -22,7 +22,6 @@ IDS: Final = [f"{door.__name__}.{name}" for door, name in ENTRIES]
 
 # Named in a public signature and on purpose behind no door.
 UNLISTED: Final = {
-    "Level": "three words, written out in the docstrings",
     "Reason": "four words, written out in the docstrings",
     "Target": "a pair of texts",
     "How": "a few words, written out in the docstrings",

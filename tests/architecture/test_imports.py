@@ -43,7 +43,7 @@ LAZY_ONLY: Final = {"registry": {"runtime"}, "collector": {"runtime"}, "cli": {"
 OPENED: Final = {
     "metricsbridge": {"runtime._limits"},  # Quota
     "registry": {"runtime._limits", "runtime._stack"},
-    "collector": {"runtime._clock", "runtime._limits", "runtime._run"},
+    "collector": {"runtime._clock", "runtime._limits", "runtime._parts", "runtime._run"},
     "cli": {"runtime._clock"},
 }
 
