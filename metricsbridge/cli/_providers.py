@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 from rich.table import Table
@@ -11,15 +11,24 @@ from rich.text import Text
 from metricsbridge.cli._emulate import emulator_names
 from metricsbridge.cli._text import printable
 from metricsbridge.errors import MetricsBridgeError
+from metricsbridge.protocols import SupportsEvaluations, SupportsJobSearch, SupportsJobTotals
 from metricsbridge.registry import PROVIDERS, load_provider
 from metricsbridge.registry import providers as installed
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from rich.console import Console
 
+    from metricsbridge.model import Level
     from metricsbridge.registry import ProviderInfo
+
+_ABILITIES: Final = (
+    ("listed", SupportsJobSearch), ("counted", SupportsJobTotals), ("evaluated", SupportsEvaluations),
+)  # fmt: skip
+"""What can be done with jobs, and the protocol that says so."""
+
+_LEVELS: Final[tuple[Level, ...]] = ("task", "device", "job")
 
 
 @attrs.frozen(kw_only=True)
@@ -28,6 +37,9 @@ class Described:
 
     Attributes:
         settings: Names of its own settings.
+        abilities: What can be done with its jobs besides collecting from them.
+        serves: Level to the canonical metrics that there are on it.
+        timing: Whether the times of samples are reported or inferred; "" where that is not known.
         emulator: Whether it can be emulated.
         error: Why it can't be used, or "".
     """
@@ -35,12 +47,15 @@ class Described:
     info: ProviderInfo
     description: str = ""
     settings: tuple[str, ...] = ()
+    abilities: tuple[str, ...] = ()
+    serves: Mapping[Level, tuple[str, ...]] = attrs.field(factory=dict)
+    timing: str = ""
     emulator: bool = False
     error: str = ""
 
     def document(self) -> dict[str, Any]:
         """Give plain values for JSON."""
-        document: dict[str, Any] = {**attrs.asdict(self.info), **attrs.asdict(self)}
+        document: dict[str, Any] = {**attrs.asdict(self.info), **attrs.asdict(self), "serves": dict(self.serves)}
         del document["info"]
         return document
 
@@ -55,9 +70,37 @@ def describe() -> list[Described]:
         except MetricsBridgeError as error:
             found.append(Described(info=info, emulator=name in emulated, error=str(error)))
             continue
-        names = tuple([field.name for field in attrs.fields(spec.settings)])
-        found.append(Described(info=info, description=spec.description, settings=names, emulator=name in emulated))
+        able = [word for word, kind in _ABILITIES if spec.provider is not None and issubclass(spec.provider, kind)]
+        found.append(Described(
+            info=info,
+            description=spec.description,
+            settings=tuple([field.name for field in attrs.fields(spec.settings)]),
+            abilities=tuple(able),
+            serves=spec.serves,
+            timing=str(spec.timing) if spec.serves else "",
+            emulator=name in emulated,
+        ))  # fmt: skip
     return found
+
+
+def markdown_table(found: Iterable[Described], /) -> str:
+    """Give what each provider can do as a table in Markdown; what can't be used is left out."""
+    lines = [
+        "| provider | reads | jobs are | per task | per device | per job | times |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for each in found:
+        if not each.error:
+            levels = [families(each.serves.get(level, ())) for level in _LEVELS]
+            cells = (f"`{each.info.name}`", each.description, ", ".join(each.abilities), *levels, each.timing)
+            lines.append(f"| {' | '.join([cell or '–' for cell in cells])} |")
+    return "\n".join(lines)
+
+
+def families(metrics: Iterable[str], /) -> str:
+    """Say in a few words what canonical metrics tell of: ``CPU, memory, GPU``."""
+    words = dict.fromkeys([metric.split(".")[1] for metric in metrics])
+    return ", ".join([word.upper() if len(word) == 3 else word for word in words])
 
 
 def print_providers(console: Console, found: Sequence[Described]) -> None:
@@ -69,8 +112,14 @@ def print_providers(console: Console, found: Sequence[Described]) -> None:
         said = Text(printable(each.description))
         if each.error:
             said = Text(f"unusable: {printable(each.error)}", style="red")
-        elif each.settings:
-            said.append(f"\nsettings: {', '.join(each.settings)}", style="dim")
+        else:
+            for level in _LEVELS:
+                if level in each.serves:
+                    said.append(f"\nper {level}: {families(each.serves[level])}")
+            if each.abilities:
+                said.append(f"\njobs: {', '.join(each.abilities)}")
+            if each.settings:
+                said.append(f"\nsettings: {', '.join(each.settings)}", style="dim")
         if each.emulator and not each.error:
             said.append(f"\nemulated: metricsbridge emulate {each.info.name}", style="dim")
         package = f"{each.info.package} {each.info.version}".strip()

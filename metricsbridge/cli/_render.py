@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from metricsbridge.cli._account import Entry
     from metricsbridge.cli._table import Group, Row
     from metricsbridge.collection import Collection
-    from metricsbridge.model import Job
+    from metricsbridge.model import Job, JobTotals
 
 _PIPED_WIDTH: Final = 100
 _WIDEST: Final = 140
@@ -223,7 +223,27 @@ def _job_line(job: Job, now_ms: int) -> tuple[str, ...]:
         str(job.status),
         format_instant(job.start_time_ms),
         ran,
-        str(len(job.tasks)),
+        "" if job.partial and not job.tasks else str(len(job.tasks)),
         printable(f"{devices.count} {devices.kind} {devices.model}".rstrip()) if devices is not None else "",
         printable(f"{job.source}/{job.id}"),
     )
+
+
+def print_job_totals(console: Console, counted: Sequence[JobTotals]) -> None:
+    """Print how many jobs and devices there are in each state, and the sum of all."""
+    titles = ("status", "the service's word", "jobs", "GPUs", "NPUs")
+    numbers = [(each.jobs, each.gpus, each.npus) for each in counted]
+    lines = [
+        (str(each.status), printable(each.vendor_status), *[f"{number:,}" for number in row])
+        for each, row in zip(counted, numbers, strict=True)
+    ]
+    whole = ("all", "", *[f"{sum(column):,}" for column in zip((0, 0, 0), *numbers, strict=True)])
+    widths = [max(map(cell_len, column)) for column in zip(titles, whole, *lines, strict=True)]
+    for place, line in enumerate((titles, *lines, whole)):
+        text = Text(style="bold" if place in (0, len(lines) + 1) else "")
+        for column, (cell, width) in enumerate(zip(line, widths, strict=True)):
+            space = " " * (width - cell_len(cell))
+            style = _STATUS_STYLES.get(cell, "") if column == 0 else ""
+            text.append(cell + space if column < 2 else space + cell, style).append(" " * _GAP)
+        text.rstrip()
+        console.print(text, no_wrap=True)

@@ -8,12 +8,13 @@ import attrs
 import numpy as np
 
 from metricsbridge.cli._text import count, format_span, printable, sparkline
+from metricsbridge.model import JobStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from metricsbridge.collection import Collection
-    from metricsbridge.model import Job, Window
+    from metricsbridge.model import Job, JobTotals, Window
     from metricsbridge.series.columns import Float64, Int64, SeriesBatch
 
 JobKey = tuple[str, str]
@@ -203,3 +204,14 @@ def totals(collection: Collection, /) -> str:
         f"{len(series):,} series of {count(task_count(collection), 'task')} in "
         f"{count(len(collection.jobs), 'job')}, {count(len(series.times), 'sample')}"
     )
+
+
+def sort_totals(counted: Iterable[JobTotals], /) -> list[JobTotals]:
+    """Put totals in the order of a job's life, then by the vendor's word, numbers in their own order."""
+    life = list(JobStatus)
+
+    def place(each: JobTotals) -> tuple[int, int, str]:
+        word = each.vendor_status
+        return life.index(each.status), int(word) if word.isdecimal() else -1, word
+
+    return sorted(counted, key=place)

@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 import anyio
+import attrs
 import typer
 
 from metricsbridge.cli import _emulate, _providers
 from metricsbridge.cli._account import explain
 from metricsbridge.cli._arguments import (
     Options,
+    UsageError,
     Wanted,
     parse_metrics,
     parse_optional_duration,
@@ -25,7 +27,16 @@ from metricsbridge.cli._arguments import (
     usage_errors,
 )
 from metricsbridge.cli._collect import CollectionProgress, gather
-from metricsbridge.cli._render import make_console, print_collection, print_error, print_jobs, print_text, print_totals
+from metricsbridge.cli._render import (
+    make_console,
+    print_collection,
+    print_error,
+    print_job_totals,
+    print_jobs,
+    print_text,
+    print_totals,
+)
+from metricsbridge.cli._table import sort_totals
 from metricsbridge.cli._text import count
 from metricsbridge.collector import Collector
 from metricsbridge.errors import ConfigurationError, MetricsBridgeError, ProviderNotFoundError
@@ -37,7 +48,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from metricsbridge.collection import Collection
-    from metricsbridge.model import Job
+    from metricsbridge.model import Job, JobTotals
 
 COMPLETE: Final = 0
 NOTHING: Final = 1
@@ -156,13 +167,20 @@ def demo(
 
 
 @app.command()
-def providers(as_json: AsJson = False) -> None:
-    """List the installed providers.
+def providers(
+    as_json: AsJson = False,
+    markdown: Annotated[
+        bool, typer.Option("--markdown", help="Print a table of what each can do, in Markdown.")
+    ] = False,
+) -> None:
+    """List the installed providers and what they can do.
 
     A provider that can't be used is listed with why, and changes nothing for the others.
     """
     found = _providers.describe()
-    if as_json:
+    if markdown:
+        print(_providers.markdown_table(found))
+    elif as_json:
         print(encode_json({"providers": [each.document() for each in found]}))
     else:
         _providers.print_providers(make_console(), found)
@@ -177,11 +195,23 @@ def jobs(
     ] = None,
     name: Annotated[str | None, typer.Option("--name", help="Only jobs whose name contains this.")] = None,
     limit: Annotated[int | None, typer.Option("--limit", min=1, help="At most so many, the newest first.")] = None,
+    as_totals: Annotated[
+        bool, typer.Option("--totals", help="Count jobs, GPUs and NPUs by status instead of listing the jobs.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """List the jobs of a source, the newest first."""
+    """List the jobs of a source, the newest first; or count them."""
     search = JobSearch(status=status, name=name, limit=limit)
     with _errors_as_lines():
+        if as_totals:
+            if limit is not None:
+                raise UsageError("--totals counts all jobs: leave --limit out")
+            counted = sort_totals(anyio.run(_count_jobs, config, source, search))
+            if as_json:
+                print(encode_json({"source": source, "totals": [attrs.asdict(each) for each in counted]}))
+            else:
+                print_job_totals(make_console(), counted)
+            return
         found = anyio.run(_list_jobs, config, source, search)
     if as_json:
         print(encode_json({"source": source, "jobs": [job_document(job) for job in found]}))
@@ -194,6 +224,11 @@ def jobs(
 async def _list_jobs(config: Path | None, source: str, search: JobSearch) -> list[Job]:
     async with Collector.from_config(config, sources=[source]) as collector:
         return [job async for job in collector.list_jobs(source, search)]
+
+
+async def _count_jobs(config: Path | None, source: str, search: JobSearch) -> tuple[JobTotals, ...]:
+    async with Collector.from_config(config, sources=[source]) as collector:
+        return await collector.job_totals(source, search)
 
 
 @app.command()

@@ -36,7 +36,7 @@ def json_document(collected: Collection | SeriesBatch, /) -> dict[str, Any]:
 
 
 def job_document(job: Job, /) -> dict[str, Any]:
-    """Give one job; ``ref`` is what a collection takes."""
+    """Give one job; ``ref`` is what a collection takes, ``partial`` says that only a listing's part of it is told."""
     devices = job.accelerators
     return {
         "ref": f"{job.source}/{job.id}" if job.source else job.id,
@@ -45,6 +45,7 @@ def job_document(job: Job, /) -> dict[str, Any]:
         "name": job.name,
         "status": str(job.status),
         "vendor_status": job.vendor_status,
+        "partial": job.partial,
         "create_time_ms": job.create_time_ms,
         "start_time_ms": job.start_time_ms,
         "end_time_ms": job.end_time_ms,
