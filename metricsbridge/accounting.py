@@ -8,18 +8,20 @@ from __future__ import annotations
 
 from collections import Counter
 from operator import itemgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from metricsbridge.model import Absence, JobTotals
+from metricsbridge.model import Absence, JobTotals, Window
 from metricsbridge.series.columns import concat
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from metricsbridge.model import Call, Failure, Job, JobStatus, Query, Reason, Target, Window
+    from metricsbridge.model import Call, Failure, Job, JobStatus, Query, Reason, Target
     from metricsbridge.series.columns import SeriesBatch
+
+_HOUR_MS: Final = 3_600_000
 
 Unit = tuple[str, str, str]
 """(job id, task id, metric)."""
@@ -33,6 +35,18 @@ def asked_targets(job: Job, query: Query, /) -> tuple[Target, ...]:
     if query.per == "job" or not job.tasks:
         return ((job.id, ""),)
     return tuple([(job.id, task.id) for task in job.tasks if query.selects(task)])
+
+
+def life_window(jobs: Iterable[Job], now_ms: int, /) -> Window:
+    """Give the window of the jobs' lives, in full hours but not beyond now.
+
+    A sample's interval may begin before the job does, and the sample that tells of a job's last moments may be stamped
+    later than its end.
+    """
+    lives = [(job.start_time_ms, job.end_time_ms) for job in jobs]
+    start = min([start for start, _ in lives if start is not None], default=now_ms) // _HOUR_MS * _HOUR_MS
+    hours = [now_ms if end is None else max(end, min(now_ms, (end // _HOUR_MS + 1) * _HOUR_MS)) for _, end in lives]
+    return Window(start, max(*hours, start) + 1)
 
 
 def count_jobs(jobs: Iterable[Job], /) -> tuple[JobTotals, ...]:

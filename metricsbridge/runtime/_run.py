@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import attrs
 
-from metricsbridge.accounting import Ledger, asked_targets
+from metricsbridge.accounting import Ledger, asked_targets, life_window
 from metricsbridge.errors import (
     ConfigurationError,
     DeadlineExceededError,
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from metricsbridge.model import Call, Level
     from metricsbridge.protocols import Clock, TrainingJobMetrics
     from metricsbridge.runtime._limits import Quota
-
-_HOUR_MS = 3_600_000
 
 _MOST_WAITING = 32
 """So many batches of a job are handed over at once, where the consumer is in no hurry."""
@@ -281,7 +279,7 @@ class _Source:
 
     def _query(self, jobs: Sequence[Job]) -> Query:
         ask = self.run.ask
-        window = ask.window or _life(jobs, self.run.clock.now_ms())
+        window = ask.window or life_window(jobs, self.run.clock.now_ms())
         return Query(window=window, metrics=ask.metrics, step_ms=ask.step_ms, per=ask.per, tasks=ask.tasks)
 
     def _plan(self, ready: Sequence[tuple[int, Job]]) -> Iterable[_Item]:
@@ -383,11 +381,3 @@ class _Source:
                 ledgers[id(item.ledger)] = ((item.place, item.number), item.ledger)
         for order, ledger in ledgers.values():
             self._settle(order, ledger)
-
-
-def _life(jobs: Sequence[Job], now_ms: int) -> Window:
-    """Give the window of the jobs' lives, from the full hour: a sample's interval may begin before the job does."""
-    starts = [job.start_time_ms for job in jobs if job.start_time_ms is not None] or [now_ms]
-    ends = [now_ms if job.end_time_ms is None else job.end_time_ms for job in jobs]
-    start = min(starts) // _HOUR_MS * _HOUR_MS
-    return Window(start, max(*ends, start) + 1)
