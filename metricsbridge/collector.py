@@ -110,8 +110,8 @@ class Collector:
 
     async def __aenter__(self) -> Self:
         try:
-            while self._waiting:
-                await self.add(*self._waiting.popitem())
+            for name in list(self._waiting):
+                await self.add(name, self._waiting.pop(name))
         except BaseException:
             await self.__aexit__(None, None, None)
             raise

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
 import attrs
 
 from metricsbridge.cli._text import count, printable
 from metricsbridge.errors import ProviderError
+from metricsbridge.metrics import METRICS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -24,6 +26,7 @@ _REASONS: Final[Mapping[Reason, str]] = {
 """In the order in which they are told."""
 
 _NAMED: Final = 4
+_ORDER: Final = list(METRICS)
 
 EVERY_JOB: Final = "*"
 """Stands for a job's id where a source's jobs could not be listed."""
@@ -84,7 +87,7 @@ def absent(collection: Collection, /) -> list[Entry]:
     for reason, why in _REASONS.items():
         for absence in collection.absences:
             if absence.reason == reason:
-                metrics = () if everything.issubset(absence.metrics) else absence.metrics
+                metrics = _told(absence.metrics, everything[absence.source])
                 entry = entries.setdefault((why, metrics), Entry(why=why, metrics=metrics))
                 entry.add(absence.source, absence.targets)
     order = list(_REASONS.values())
@@ -96,7 +99,7 @@ def failed(collection: Collection, /) -> list[Entry]:
     everything = _all_metrics(collection)
     entries: dict[tuple[object, ...], Entry] = {}
     for failure in collection.failures:
-        metrics = () if everything.issubset(failure.metrics) else failure.metrics
+        metrics = _told(failure.metrics, everything[failure.source])
         entry = entries.setdefault((*_kind(failure), metrics), Entry(why=explain(failure), metrics=metrics))
         entry.add(failure.source, failure.targets)
         entry.attempts = max(entry.attempts, failure.attempts)
@@ -115,7 +118,22 @@ def _kind(failure: Failure) -> tuple[object, ...]:
     return type(error), failure.source, str(error)
 
 
-def _all_metrics(collection: Collection) -> frozenset[str]:
-    failed_ones = [metric for failure in collection.failures for metric in failure.metrics]
-    absent_ones = [metric for absence in collection.absences for metric in absence.metrics]
-    return frozenset((*failed_ones, *absent_ones, *(key.metric for key in collection.series.keys)))
+def _told(metrics: Iterable[str], everything: set[str]) -> tuple[str, ...]:
+    """Give the metrics in one order, or nothing where all of the source's are meant."""
+    return () if everything.issubset(metrics) else tuple(sorted(metrics, key=_place))
+
+
+def _place(metric: str) -> tuple[int, str]:
+    return (_ORDER.index(metric) if metric in METRICS else len(_ORDER)), metric
+
+
+def _all_metrics(collection: Collection) -> Mapping[str, set[str]]:
+    """Give source to the metrics that it is known to be asked for."""
+    everything: defaultdict[str, set[str]] = defaultdict(set)
+    for failure in collection.failures:
+        everything[failure.source].update(failure.metrics)
+    for absence in collection.absences:
+        everything[absence.source].update(absence.metrics)
+    for index, key in enumerate(collection.series.keys):
+        everything[collection.series.source_of(index)].add(key.metric)
+    return everything

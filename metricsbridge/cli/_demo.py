@@ -34,6 +34,9 @@ FAULTS: Final[Mapping[str, float]] = {
 }
 """Kind to the share of requests that meet it."""
 
+_JOBS: Final = 8
+"""So many jobs at each service."""
+
 _HARMLESS: Final = "slow"
 """The kind that delays an answer and does not break it."""
 
@@ -109,7 +112,7 @@ async def run_demo(seed: int, progress: CollectionProgress) -> Demo:
     async with AsyncExitStack() as stack:
         for number, name in enumerate(emulator_names()):
             try:
-                app = make_app(name, seed=seed + number, jobs=None, faults=FAULTS, fault_seed=seed)
+                app = make_app(name, seed=seed + number, jobs=_JOBS, faults=FAULTS, fault_seed=seed)
             except ProviderLoadError as error:
                 broken[name] = str(error)
                 continue

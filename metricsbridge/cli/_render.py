@@ -120,8 +120,10 @@ def _print_groups(
     widths = _widths([line for of_group in lines for line in of_group], console.width)
     if any(rows):
         _print_lines(console, [_COLUMNS], widths, style="bold")
+    several = len({group.job.source for group in groups}) > 1
     for group, of_group, texts in zip(groups, rows, lines, strict=True):
-        console.print(_headline(group, collection.as_of_ms), no_wrap=True, overflow="ellipsis")
+        headline = _headline(group, collection.as_of_ms, source=group.job.source if several else "")
+        console.print(headline, no_wrap=True, overflow="ellipsis")
         above = ""
         for row, text in zip(of_group, texts, strict=True):
             text[-2] = row.sparkline(widths[-2])
@@ -159,9 +161,10 @@ def _print_lines(console: Console, lines: Iterable[Sequence[str]], widths: Seque
         console.print(text, no_wrap=True, crop=False)
 
 
-def _headline(group: Group, as_of_ms: int) -> Text:
+def _headline(group: Group, as_of_ms: int, *, source: str) -> Text:
     job = group.job
-    line = Text(printable(job.name or job.id), style="bold")
+    line = Text(f"{source}  " if source else "", style="magenta")
+    line.append(printable(job.name or job.id), style="not magenta bold")
     line.append("  ")
     line.append(str(job.status), style=_STATUS_STYLES.get(job.status, "dim"))
     rest = group.headline(as_of_ms)

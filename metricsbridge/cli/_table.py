@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
-from metricsbridge.cli._text import count, format_span, printable, sparkline
+from metricsbridge.cli._text import count, format_span, printable, short_task, sparkline
 from metricsbridge.model import JobStatus
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ class Row:
 
     source: str
     job: str
+    job_name: str
     task: str
     device: str
     labels: tuple[tuple[str, str], ...]
@@ -52,7 +53,7 @@ class Row:
     @property
     def place(self) -> str:
         """What the series is about, within its job."""
-        task = self.task or "whole job"
+        task = short_task(self.task, self.job, self.job_name) or "whole job"
         return printable(f"{task}/{self.device}" if self.device else task)
 
     def cells(self, most: int, /) -> Float64:
@@ -85,8 +86,8 @@ def make_row(series: SeriesBatch, index: int, job: Job | None, window: Window | 
     times, values = times[present], values[present]
     start, end = _span(times, interval_ms, job, window, as_of_ms)
     return Row(
-        source=series.source_of(index), job=key.job, task=key.task, device=key.device, labels=key.labels,
-        metric=key.metric, unit=series.unit[index],
+        source=series.source_of(index), job=key.job, job_name=job.name if job is not None else "", task=key.task,
+        device=key.device, labels=key.labels, metric=key.metric, unit=series.unit[index],
         last=float(values[-1]) if len(values) else np.nan,
         mean=float(values.mean()) if len(values) else np.nan,
         max=float(values.max()) if len(values) else np.nan,

@@ -85,6 +85,15 @@ def short_metric(name: str, /) -> str:
     return name.removeprefix("container.").removeprefix("hw.").removesuffix(".utilization")
 
 
+def short_task(task: str, *job: str) -> str:
+    """Give a task's id without the id or name of its job, where it begins with it: they stand above it."""
+    for prefix in job:
+        rest = task.removeprefix(prefix)
+        if prefix and len(rest) > 1 and rest[0] in "-._/" and len(rest) < len(task):
+            return rest[1:]
+    return task
+
+
 def printable(text: str, /) -> str:
     """Give a vendor's or user's text for a terminal: what would steer it shows as ``?``."""
     return "".join([sign if sign.isprintable() else "?" for sign in text])

@@ -1,4 +1,5 @@
 import re
+from itertools import groupby
 
 import metricsbridge.cli._demo as demo
 
@@ -7,7 +8,9 @@ def test_the_demo_reads_a_fleet_through_faults(run) -> None:
     ran = run("demo", "--json")
     document = ran.json()
     assert (ran.code, ran.err) == (0, "")
-    assert document["tasks"] >= 60
+    assert set(document["sources"]) == {"modelarts", "modelarts-v1", "otc-modelarts", "pai-dlc"}
+    assert {series["source"] for series in document["series"]} == set(document["sources"])
+    assert document["tasks"] >= 120
     assert document["samples"] > 10_000
     assert document["failures"] == []
     assert {absence["reason"] for absence in document["absences"]} >= {"not-started", "no-data"}
@@ -25,10 +28,14 @@ def test_the_demo_shows_every_started_job_and_what_it_leaves_out(run) -> None:
     assert not any(line != line.rstrip() for line in lines)
     shown = [line for line in lines if ".utilization  " in line]
     assert len(shown) <= 20
-    for number in (0, 1, 5, 6, 7, 8, 9, 10):
-        assert any(line.split("  ")[0].endswith(f"-{number}") for line in lines)
+    for number in (0, 1, 5, 6, 7):
+        assert any(line.startswith("modelarts  ") and line.split("  ")[1].endswith(f"-{number}") for line in lines)
+    headlines = [line.split("  ") for line in lines if re.match(r"[a-z-]+(-v1)?  \S", line)]
+    assert [name for name, _ in groupby(line[0] for line in headlines[:20])] == [
+        "modelarts", "modelarts-v1", "otc-modelarts", "pai-dlc",
+    ]  # fmt: skip
     assert "--rows 0 shows all" in ran.out
-    assert re.search(r"series of 6\d tasks in 12 jobs", ran.out)
+    assert re.search(r"series of 1\d\d tasks in 32 jobs", ran.out)
     assert "\x1b" not in ran.out
 
 

@@ -177,3 +177,18 @@ def test_a_long_list_of_jobs_keeps_its_references_whole() -> None:
         print_jobs(console, [long], NOW)
         text = console.export_text()
     assert f"src/{'j' * 60}" in text.split()
+
+
+def test_several_sources_are_named_and_each_has_an_everything_of_its_own(capsys) -> None:
+    one, other = fleet(jobs=1, tasks=1), attrs.evolve(fleet(jobs=1, tasks=1).jobs[0], source="b")
+    more = attrs.evolve(series("j0", "w0", "hw.power", [990], [1.0], "W"), source="b")
+    both = Collection(
+        series=concat([one.series, more]), jobs=(*one.jobs, other), as_of_ms=NOW,
+        absences=(Absence(targets=(("j0", "w1"),), metrics=("hw.power",), reason="no-data", source="b"),),
+    )  # fmt: skip
+    print_collection(Console(width=100), both, rows=0)
+    out = capsys.readouterr().out
+    assert [line.split("  ")[0] for line in out.splitlines() if "running" in line] == ["src", "b"]
+    assert "everything · 1 task of 1 job: j0 (w1)" in out
+    print_collection(Console(width=100), one, rows=0)
+    assert "src" not in capsys.readouterr().out

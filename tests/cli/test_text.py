@@ -11,6 +11,7 @@ from metricsbridge.cli._text import (
     format_value,
     printable,
     short_metric,
+    short_task,
     sparkline,
 )
 from metricsbridge.metrics import METRICS
@@ -95,3 +96,15 @@ def test_counts_are_grammatical() -> None:
 def test_text_can_not_steer_the_terminal() -> None:
     assert printable("a\x1b[31mb\n\x07") == "a?[31mb??"
     assert printable("训练-1") == "训练-1"
+
+
+@pytest.mark.parametrize(
+    ("task", "job", "short"),
+    [
+        ("dlc1-worker-0", ("dlc1", "train"), "worker-0"), ("train.0", ("10/10", "train"), "0"),
+        ("worker-0", ("j", ""), "worker-0"), ("train", ("train",), "train"), ("train-", ("train",), "train-"),
+        ("training-0", ("train",), "training-0"), ("", ("train",), ""),
+    ],
+)  # fmt: skip
+def test_a_task_is_shown_without_what_its_job_says_already(task, job, short) -> None:
+    assert short_task(task, *job) == short
