@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self, runtime_checkable
 
 import attrs
 
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from metricsbridge.errors import ProviderError
     from metricsbridge.model import Call, Evaluation, Job, JobSearch, JobTotals, Level, Query
     from metricsbridge.series.columns import SeriesBatch
-
-K = TypeVar("K")
-V = TypeVar("V")
 
 API_VERSION: Final = 1
 """The version of this contract: what ``ProviderSpec.api`` is compared with."""
@@ -225,7 +222,7 @@ class Rate:
         return cls(float(match[1]) / _PERIOD_S[match[2]])
 
 
-def _read_only(table: Mapping[K, V]) -> Mapping[K, V]:
+def _read_only(table: Mapping[Any, Any]) -> Mapping[Any, Any]:
     return MappingProxyType(dict(table))
 
 

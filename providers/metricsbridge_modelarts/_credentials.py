@@ -10,7 +10,7 @@ import configparser
 import json
 import os
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -21,6 +21,7 @@ from metricsbridge.provider_kit import (
     ConfigurationError,
     Credential,
     DecodeError,
+    ProviderError,
     Request,
     Secret,
     decode_json,
@@ -30,7 +31,7 @@ from metricsbridge_modelarts._errors import credential_rejected
 from metricsbridge_modelarts._signing import DATE_FORMAT, DATE_HEADER, SigningKey, authorization
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from metricsbridge.provider_kit import Authenticator, Response, Transport
     from metricsbridge_modelarts._settings import ModelArtsSettings
@@ -60,11 +61,13 @@ class TokenCredential(Credential):
 
 
 @attrs.frozen(repr=False)
-class _Found:
+class Keys:
+    """An access key as it is found, and the project that is named beside it."""
+
     access_key: str
     secret_key: Secret
     security_token: Secret | None
-    project_id: str | None
+    project_id: str | None = None
 
 
 def make_authenticator(settings: ModelArtsSettings, /) -> Authenticator:
@@ -75,12 +78,25 @@ def make_authenticator(settings: ModelArtsSettings, /) -> Authenticator:
     """
     account = find_project(settings) or settings.region or "huaweicloud"
     if settings.username is not None or settings.password is not None:
-        missing = [name for name in ("username", "password", "domain_name") if not getattr(settings, name)]
-        if missing:
-            raise ConfigurationError(f"a token needs username, password and domain_name: set {', '.join(missing)}")
-        return TokenAuthenticator(account=account, settings=settings, iam_url=settings.iam_url())
-    _find_keys(settings)
-    return KeyAuthenticator(account=account, settings=settings)
+        project = find_project(settings)
+        return make_token_authenticator(settings, {"id": project} if project else {"name": settings.region}, account)
+    look_up = partial(_find_keys, settings)
+    look_up()
+    return KeyAuthenticator(account=account, look_up=look_up)
+
+
+def make_token_authenticator(
+    settings: ModelArtsSettings, project: Mapping[str, str | None], account: str, /
+) -> TokenAuthenticator:
+    """Log in with the password that is set, for a project by its ``id`` or ``name``.
+
+    Raises:
+        ConfigurationError: The log-in is set by half.
+    """
+    missing = [name for name in ("username", "password", "domain_name") if not getattr(settings, name)]
+    if missing:
+        raise ConfigurationError(f"a token needs username, password and domain_name: set {', '.join(missing)}")
+    return TokenAuthenticator(account=account, settings=settings, iam_url=settings.iam_url(), project=project)
 
 
 def find_project(settings: ModelArtsSettings, /) -> str | None:
@@ -93,19 +109,28 @@ def find_project(settings: ModelArtsSettings, /) -> str | None:
     return found.project_id if found is not None else None
 
 
-def _find_keys(settings: ModelArtsSettings) -> _Found:
-    if settings.access_key and settings.secret_key:
-        return _Found(settings.access_key, settings.secret_key, settings.security_token, settings.project_id)
-    if settings.access_key or settings.secret_key:
-        missing = "secret_key" if settings.access_key else "access_key"
-        raise ConfigurationError(f"access_key and secret_key belong together: set {missing}")
-    found = _discover()
+def _find_keys(settings: ModelArtsSettings) -> Keys:
+    found = keys_in(settings) or _discover()
     if found is None:
         raise ConfigurationError(f"no credentials found: {_HINT}")
     return found
 
 
-def _discover() -> _Found | None:
+def keys_in(settings: ModelArtsSettings, /) -> Keys | None:
+    """Give the access key that is set, or None.
+
+    Raises:
+        ConfigurationError: It is set by half.
+    """
+    if settings.access_key and settings.secret_key:
+        return Keys(settings.access_key, settings.secret_key, settings.security_token, settings.project_id)
+    if settings.access_key or settings.secret_key:
+        missing = "secret_key" if settings.access_key else "access_key"
+        raise ConfigurationError(f"access_key and secret_key belong together: set {missing}")
+    return None
+
+
+def _discover() -> Keys | None:
     """Look in the environment, then in the profile file, as the vendor's SDK does."""
     prefix = "HUAWEICLOUD_SDK_"
     environment = {
@@ -127,9 +152,9 @@ def _discover() -> _Found | None:
     return _found(dict(parser["basic"]))
 
 
-def _found(fields: Mapping[str, str]) -> _Found:
+def _found(fields: Mapping[str, str]) -> Keys:
     token = fields.get("security_token")
-    return _Found(
+    return Keys(
         access_key=fields["ak"],
         secret_key=Secret(fields.get("sk", "")),
         security_token=Secret(token) if token else None,
@@ -147,11 +172,11 @@ class KeyAuthenticator:
     """Signs with an access key; obtaining looks the key up again, so that a rotated one is found."""
 
     account: str
-    settings: ModelArtsSettings = attrs.field(repr=False)
+    look_up: Callable[[], Keys] = attrs.field(repr=False)
 
     async def obtain(self, transport: Transport, now_ms: int, /) -> KeyCredential:
         """Look the key up; no request is made."""
-        found = _find_keys(self.settings)
+        found = self.look_up()
         key = SigningKey.of(found.access_key, found.secret_key.reveal())
         return KeyCredential(found.secret_key, found.security_token, key)
 
@@ -172,7 +197,7 @@ class KeyAuthenticator:
         return credential_rejected(response)
 
 
-def _login(settings: ModelArtsSettings) -> bytes:
+def _login(settings: ModelArtsSettings, project: Mapping[str, str | None]) -> bytes:
     """Give the body of the log-in; made here so that the password is in no frame that may fail."""
     assert settings.password is not None
     user = {
@@ -180,10 +205,22 @@ def _login(settings: ModelArtsSettings) -> bytes:
         "password": settings.password.reveal(),
         "domain": {"name": settings.domain_name},
     }
-    project = find_project(settings)
-    scope = {"id": project} if project else {"name": settings.region}
     identity = {"methods": ["password"], "password": {"user": user}}
-    return json.dumps({"auth": {"identity": identity, "scope": {"project": scope}}}).encode()
+    return json.dumps({"auth": {"identity": identity, "scope": {"project": dict(project)}}}).encode()
+
+
+def _hide(secret: Secret | None, error: ProviderError) -> None:
+    """Take a secret out of what a service said: it may have been found outside of the settings, which are scrubbed."""
+    if secret:
+        error.args = tuple([str(part).replace(secret.reveal(), str(secret)) for part in error.args])
+        error.code = error.code.replace(secret.reveal(), str(secret))
+        error.request_id = error.request_id.replace(secret.reveal(), str(secret))
+
+
+def sign_with_token(request: Request, credential: Credential, /) -> Request:
+    """Give the request with a token of IAM."""
+    assert isinstance(credential, TokenCredential)
+    return attrs.evolve(request, headers={**request.headers, "X-Auth-Token": credential.token.reveal()})
 
 
 @attrs.frozen
@@ -203,6 +240,7 @@ class TokenAuthenticator:
     account: str
     settings: ModelArtsSettings = attrs.field(repr=False)
     iam_url: str
+    project: Mapping[str, str | None]
 
     async def obtain(self, transport: Transport, now_ms: int, /) -> TokenCredential:
         """Ask IAM for a token.
@@ -210,16 +248,15 @@ class TokenAuthenticator:
         Raises:
             AuthenticationError: The user, password or account is wrong, or the answer holds no token.
         """
-        response = await transport.send(
-            Request(
-                "POST",
-                f"{self.iam_url}/v3/auth/tokens",
-                (("nocatalog", "true"),),
-                {"Content-Type": "application/json"},
-                _login(self.settings),
-                "KeystoneCreateUserTokenByPassword",
-            )
-        )
+        request = Request(
+            "POST", f"{self.iam_url}/v3/auth/tokens", (("nocatalog", "true"),), {"Content-Type": "application/json"},
+            _login(self.settings, self.project), "KeystoneCreateUserTokenByPassword",
+        )  # fmt: skip
+        try:
+            response = await transport.send(request)
+        except ProviderError as error:
+            _hide(self.settings.password, error)
+            raise
         token = response.headers.get("X-Subject-Token", "")
         if not token:
             raise AuthenticationError("IAM answered without a token: check iam_endpoint", status=response.status)
@@ -232,8 +269,7 @@ class TokenAuthenticator:
 
     def sign(self, request: Request, credential: Credential, now_ms: int, nonce: str, /) -> Request:
         """Give the request with the token."""
-        assert isinstance(credential, TokenCredential)
-        return attrs.evolve(request, headers={**request.headers, "X-Auth-Token": credential.token.reveal()})
+        return sign_with_token(request, credential)
 
     def rejected(self, response: Response, /) -> bool:
         """Tell whether the token was refused."""

@@ -1,7 +1,8 @@
 """The emulated API gateway and IAM: who may pass, and how a refusal is worded.
 
 Sources: API Gateway user guide (signature verification, error codes ``APIGW.*``); ModelArts API reference, error codes;
-IAM API reference, KeystoneCreateUserTokenByPassword and KeystoneListProjects.
+IAM API reference, KeystoneCreateUserTokenByPassword and KeystoneListProjects; OpenStack Identity API v3, versions and
+catalog, as OpenStack's clients ask for them.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ if TYPE_CHECKING:
 REGION: Final = "emulator-1"
 PROJECT_ID: Final = "0123456789abcdef0123456789abcdef"
 DOMAIN: Final = "emulated-account"
+DOMAIN_ID: Final = "00000000000000000000000000000d01"
 USER: Final = "emulated-user"
+USER_ID: Final = "00000000000000000000000000000e01"
 PASSWORD: Final = "emulated-password"
 ACCESS_KEY: Final = "EMULATORACCESSKEY"
 SECRET_KEY: Final = "EmulatorSecretKey0000000000000000000"
@@ -37,6 +40,9 @@ SECURITY_TOKEN: Final = "emulated-security-token~/+="
 
 SKEW_MS: Final = 15 * 60_000
 """How far ``X-Sdk-Date`` may be off."""
+
+_OPEN: Final = frozenset({("POST", "/v3/auth/tokens"), ("GET", "/v3")})
+"""What needs no proof: logging in, and finding out how."""
 
 _IAM: Final = "Incorrect IAM authentication information: "
 
@@ -122,10 +128,15 @@ class Gateway:
     Args:
         now_ms: The emulated service's clock.
         token_life_ms: How long a token is valid.
+        region: The region; its project has the same name.
+        services: Service type to the path that it has here; what the catalog of a token lists beside IAM. Without any,
+            tokens have no catalog.
     """
 
     now_ms: Callable[[], int]
     token_life_ms: int = 24 * 3_600_000
+    region: str = REGION
+    services: Mapping[str, str] = attrs.field(factory=dict)
     _accounts: dict[str, _Account] = attrs.field(init=False, factory=_accounts)
     _tokens: dict[str, _Token] = attrs.field(init=False, factory=dict)
     _request_ids: Iterator[int] = attrs.field(init=False, factory=lambda: count(1))
@@ -152,12 +163,16 @@ class Gateway:
 
     def refusal(self, error: ApiError, /, **headers: str) -> web.Response:
         """Give the answer that says so; IAM's are in Keystone's form."""
-        request_id = f"{next(self._request_ids):032x}"
+        request_id = self.new_request_id()
         content: dict[str, Any] = {"error_code": error.code, "error_msg": error.message, "request_id": request_id}
         if not error.code:
             title = {400: "Bad Request", 401: "Unauthorized"}.get(error.status, "Forbidden")
             content = {"error": {"code": error.status, "message": error.message, "title": title}}
         return json_answer(content, error.status, {"X-Request-Id": request_id, **headers})
+
+    def new_request_id(self) -> str:
+        """Give the id of one more request."""
+        return f"{next(self._request_ids):032x}"
 
     def expire(self, request: web.Request, /) -> web.Response | None:
         """Give the answer that a token is no longer good, and hold to it; None where the request has no token."""
@@ -179,30 +194,48 @@ class Gateway:
             raise ApiError(400, "", "The authentication method is not supported.")
         if (user.name, user.password, user.domain.name) != (USER, PASSWORD, DOMAIN):
             raise ApiError(401, "", "The username or password is wrong.")
-        if project is not None and (project.id or PROJECT_ID, project.name or REGION) != (PROJECT_ID, REGION):
+        if project is not None and not self._has(project):
             raise ApiError(401, "", "The project is not one of the user's.")
         token = hashlib.sha256(f"token {next(self._request_ids)}".encode()).hexdigest() * 4
         now_ms = self.now_ms()
         self._tokens[token] = _Token(now_ms + self.token_life_ms, in_project=project is not None)
-        content = {
-            "token": {
-                "methods": ["password"],
-                "issued_at": _instant(now_ms),
-                "expires_at": _instant(now_ms + self.token_life_ms),
-                "user": {"name": USER, "domain": {"name": DOMAIN}},
-                **({"project": {"id": PROJECT_ID, "name": REGION}} if project else {}),
-            }
+        domain = {"id": DOMAIN_ID, "name": DOMAIN}
+        content: dict[str, Any] = {
+            "methods": ["password"],
+            "issued_at": _instant(now_ms),
+            "expires_at": _instant(now_ms + self.token_life_ms),
+            "user": {"id": USER_ID, "name": USER, "domain": domain},
         }
-        return json_answer(content, 201, {"X-Subject-Token": token})
+        if project is not None:
+            content["project"] = {"id": PROJECT_ID, "name": self.region, "domain": domain}
+        if self.services and "nocatalog" not in request.query:
+            content["catalog"] = self._catalog(f"{request.scheme}://{request.host}")
+        return json_answer({"token": content}, 201, {"X-Subject-Token": token})
+
+    async def show_version(self, request: web.Request) -> web.Response:
+        """Serve ``GET /v3``, by which OpenStack's clients find out how to log in."""
+        links = [{"rel": "self", "href": f"{request.scheme}://{request.host}/v3/"}]
+        return json_answer({"version": {"id": "v3.6", "status": "stable", "links": links}})
 
     async def list_projects(self, request: web.Request) -> web.Response:
         """Serve ``GET /v3/projects``."""
-        found = request.query.get("name", REGION) == REGION
-        projects = [{"id": PROJECT_ID, "name": REGION, "enabled": True}] if found else []
+        found = request.query.get("name", self.region) == self.region
+        projects = [{"id": PROJECT_ID, "name": self.region, "enabled": True}] if found else []
         return json_answer({"projects": projects, "links": {}})
 
+    def _has(self, project: _Project) -> bool:
+        return (project.id or PROJECT_ID, project.name or self.region) == (PROJECT_ID, self.region)
+
+    def _catalog(self, url: str) -> list[dict[str, Any]]:
+        """Give where each service is, as an OpenStack client reads it."""
+        where = {"interface": "public", "region": self.region, "region_id": self.region}
+        return [
+            {"type": kind, "name": kind, "id": kind, "endpoints": [{**where, "id": kind, "url": url + path}]}
+            for kind, path in {"identity": "/v3", **self.services}.items()
+        ]
+
     def _authenticate(self, request: web.Request, body: bytes) -> None:
-        if request.method == "POST" and request.path == "/v3/auth/tokens":
+        if (request.method, request.path.rstrip("/")) in _OPEN:
             return
         project = request.match_info.get("project_id")
         if (token := request.headers.get("X-Auth-Token")) is not None:

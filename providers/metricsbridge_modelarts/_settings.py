@@ -27,6 +27,7 @@ _REGIONS: Final[Mapping[str, str]] = {
 """Region to domain (region table of the vendor's SDK; the European site has a domain of its own)."""
 
 Anchor = Literal["auto", "start", "end"]
+PodMetrics = Literal["yes", "no", "probe"]
 
 
 @attrs.frozen(kw_only=True)
@@ -70,12 +71,12 @@ class ModelArtsSettings:
         return self._url("modelarts", self.endpoint, self._region_variable())
 
     def iam_url(self) -> str:
-        """Give the URL of IAM, without a slash at its end.
+        """Give the URL of IAM, without the ``/v3`` that some write behind it.
 
         Raises:
             ConfigurationError: Neither an endpoint nor a known region is set.
         """
-        return self._url("iam", self.iam_endpoint, "HUAWEICLOUD_SDK_IAM_ENDPOINT")
+        return self._url("iam", self.iam_endpoint, "HUAWEICLOUD_SDK_IAM_ENDPOINT").removesuffix("/v3")
 
     def _region_variable(self) -> str:
         return f"HUAWEICLOUD_SDK_REGION_MODELARTS_{(self.region or '').upper().replace('-', '_')}"
@@ -93,6 +94,29 @@ class ModelArtsSettings:
             hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(sorted(_REGIONS))}"
             raise ConfigurationError(f"unknown region {self.region!r}: {hint} For any other region set {setting}")
         return f"https://{service}.{self.region}.{domain}"
+
+
+def _above_zero(instance: object, field: "attrs.Attribute[float]", value: float) -> None:
+    if not 0 < value < float("inf"):
+        raise ConfigurationError(f"{field.name}: write how many bytes per second one unit stands for, such as 1000")
+
+
+@attrs.frozen(kw_only=True)
+class ModelArtsV1Settings(ModelArtsSettings):
+    """Settings of the provider ``modelarts-v1``: those of ``modelarts``, and what its documents leave open.
+
+    Attributes:
+        disk_rate_unit: Bytes per second that one unit of a disk's rate stands for.
+        network_rate_unit: Likewise, of the network's.
+        workspace_id: Lists only the jobs of this workspace.
+        pod_metrics: Whether the metrics of single pods are served, which later editions of the documents leave out:
+            ``yes``, ``no``, or ``probe`` to ask for each job. Where they are not, tasks have the job's own means.
+    """
+
+    disk_rate_unit: float = attrs.field(default=1000.0, validator=_above_zero)
+    network_rate_unit: float = attrs.field(default=1.0, validator=_above_zero)
+    workspace_id: str | None = None
+    pod_metrics: PodMetrics = attrs.field(default="yes", validator=attrs.validators.in_(("yes", "no", "probe")))
 
 
 def check_url(setting: str, url: str, /) -> str:

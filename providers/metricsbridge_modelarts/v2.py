@@ -18,7 +18,6 @@ import numpy as np
 from metricsbridge.provider_kit import (
     Accelerators,
     Call,
-    ConfigurationError,
     Job,
     JobStatus,
     NumberArrays,
@@ -28,7 +27,6 @@ from metricsbridge.provider_kit import (
     Statistic,
     Task,
     Timing,
-    check_id,
     decode_json,
     decode_number_arrays,
     path_segment,
@@ -36,27 +34,22 @@ from metricsbridge.provider_kit import (
     vendor_metric,
 )
 from metricsbridge_modelarts._catalog import V2, Entry
-from metricsbridge_modelarts._credentials import find_project
-from metricsbridge_modelarts._wire import JobPage, Projects, TrainingJob
+from metricsbridge_modelarts._projects import project_of
+from metricsbridge_modelarts._time_axis import MINUTE_MS, RETENTION_MS, Anchoring
+from metricsbridge_modelarts._wire import JobPage, TrainingJob
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
 
-    from metricsbridge.provider_kit import JobSearch, NamedArrays, Query, Transport
+    from metricsbridge.provider_kit import JobSearch, Level, NamedArrays, Query, Transport
     from metricsbridge_modelarts._settings import Anchor, ModelArtsSettings
 
 SHOW_METRICS: Final = "ShowTrainingJobMetrics"
 SHOW_JOB: Final = "ShowTrainingJobDetails"
 LIST_JOBS: Final = "ListTrainingJobs"
-LIST_PROJECTS: Final = "KeystoneListProjects"
 OPERATIONS: Final = (SHOW_METRICS, SHOW_JOB, LIST_JOBS)
 
-_MINUTE_MS: Final = 60_000
-_RETENTION_MS: Final = 3 * 24 * 60 * _MINUTE_MS
-"""The console keeps about three days of a job's metrics (user manual); the API's own reach is not documented."""
-
-_SLACK: Final = 5
-"""So many values fewer than minutes are no sign of a cut series."""
+SERVES: Final[Mapping[Level, tuple[str, ...]]] = {"task": tuple([entry.metric for entry in V2.values()])}
 
 _PAGE_SIZE: Final = 50
 
@@ -75,36 +68,6 @@ PHASES: Final[Mapping[str, JobStatus]] = {
 """The vendor's ``status.phase`` to ours; anything else is unknown."""
 
 
-@attrs.frozen
-class Anchoring:
-    """What the times of a series are counted from: kept in ``Job.payload`` and ``Call.payload``.
-
-    Attributes:
-        start_ms: The job's start.
-        end_ms: Its end; None while it runs.
-        anchor: As in the settings.
-        everything: Whether all metrics of the answer are wanted, those outside the catalog too.
-    """
-
-    start_ms: int
-    end_ms: int | None
-    anchor: Anchor
-    everything: bool = True
-    ended: bool = False  # perhaps at a time that is not known
-
-    def first_ms(self, count: int, received_ms: int) -> tuple[int, int]:
-        """Give the time of the first of ``count`` values, and how far it may be off, both in ms."""
-        start = self.start_ms // _MINUTE_MS * _MINUTE_MS
-        # A running job's current minute is not complete, so it is not there yet.
-        last = (self.end_ms if self.end_ms is not None else received_ms - _MINUTE_MS) // _MINUTE_MS * _MINUTE_MS
-        expected = (last - start) // _MINUTE_MS + 1
-        known = self.end_ms is not None or not self.ended
-        cut = known and expected * _MINUTE_MS > _RETENTION_MS and count < expected - _SLACK
-        if self.anchor == "end" or (self.anchor == "auto" and cut):
-            return last - (count - 1) * _MINUTE_MS, 2 * _MINUTE_MS
-        return start, _MINUTE_MS
-
-
 async def connect(settings: ModelArtsSettings, transport: Transport) -> ModelArts:
     """Make the provider; where no project id is given, IAM is asked for the project named as the region.
 
@@ -112,19 +75,7 @@ async def connect(settings: ModelArtsSettings, transport: Transport) -> ModelArt
         ConfigurationError: There is not exactly one such project, or no endpoint is known.
     """
     url = settings.service_url()
-    project = find_project(settings) or await _look_up_project(settings, transport)
-    return ModelArts(transport, url, check_id(project, "project id"), settings.anchor)
-
-
-async def _look_up_project(settings: ModelArtsSettings, transport: Transport) -> str:
-    if settings.region is None:
-        raise ConfigurationError("set project_id, or region so that the project can be looked up")
-    url = f"{settings.iam_url()}/v3/projects"
-    response = await transport.send(Request("GET", url, (("name", settings.region),), operation=LIST_PROJECTS))
-    found = decode_json(response.body, Projects).projects
-    if len(found) != 1:
-        raise ConfigurationError(f"IAM knows {len(found)} projects named {settings.region!r}, not one: set project_id")
-    return found[0].id
+    return ModelArts(transport, url, await project_of(settings, transport), settings.anchor)
 
 
 class ModelArts:
@@ -216,7 +167,7 @@ class ModelArts:
         """Give one call for each task: the answer holds every metric, and only tasks have metrics."""
         if query.per != "task":
             return ()
-        served = [entry.metric for entry in V2.values()]
+        served = SERVES["task"]
         passed = vendor_metric("modelarts", "")
         asked = served if query.metrics is None else [m for m in query.metrics if m in served or m.startswith(passed)]
         if not asked:
@@ -226,7 +177,7 @@ class ModelArts:
         return [
             Call(
                 operation=SHOW_METRICS, targets=((job.id, task.id),), metrics=tuple(asked), window=query.window,
-                step_ms=_MINUTE_MS, retention_ms=_RETENTION_MS, payload=payload,
+                step_ms=MINUTE_MS, retention_ms=RETENTION_MS, payload=payload,
             )
             for task in job.tasks
             if query.selects(task)
@@ -259,7 +210,7 @@ def to_batch(arrays: NamedArrays, call: Call, received_ms: int, /) -> SeriesBatc
         time_error_ms=errors,
         statistic=layout.statistic,
         offsets=arrays.offsets,
-        times=regular_times(arrays.lengths, [starts[length][0] for length in arrays.lengths], _MINUTE_MS),
+        times=regular_times(arrays.lengths, [starts[length][0] for length in arrays.lengths], MINUTE_MS),
         values=arrays.values / (layout.divide[0] if layout.even else np.repeat(layout.divide, arrays.lengths)),
     )
     if anchoring.everything:
@@ -289,7 +240,7 @@ def _layout(names: tuple[str, ...]) -> _Layout:
         units=tuple([entry.unit for entry in entries]),
         divide=divide,
         even=len(set(divide)) == 1,
-        interval_ms=(_MINUTE_MS,) * len(names),
+        interval_ms=(MINUTE_MS,) * len(names),
         timing=(Timing.INFERRED,) * len(names),
         statistic=(Statistic.MEAN,) * len(names),
     )

@@ -19,7 +19,11 @@ TASK_GROUPS: Final = {
     "metricsbridge/collector.py",  # the collection behind a stream
 }
 # An emulated service has a clock of its own, which its creator may replace; it only reads it.
-SERVICE_CLOCKS: Final = {"providers/metricsbridge_modelarts/emulator.py": {"time.time_ns"}}
+SERVICE_CLOCKS: Final = {
+    "providers/metricsbridge_modelarts/emulator.py": {"time.time_ns"},
+    "providers/metricsbridge_modelarts/emulator_v1.py": {"time.time_ns"},
+    "providers/metricsbridge_pai/emulator.py": {"time.time_ns"},
+}
 
 TIME_READS: Final = {f"{owner}.{name}" for owner in ("datetime", "date") for name in ("now", "utcnow", "today")}
 TASKS: Final = {"create_task", "ensure_future", "run_coroutine_threadsafe", "run_in_executor", "call_later", "call_at"}

@@ -16,6 +16,7 @@ import pytest
 
 from fresh_interpreter import PROJECT, run_fresh
 from metricsbridge import config
+from metricsbridge.cli._providers import describe, markdown_table
 from metricsbridge.registry import load_provider
 
 if TYPE_CHECKING:
@@ -112,11 +113,14 @@ def test_links_to_files_lead_somewhere(document):
     assert [target for target in targets if target and not (path.parent / target).exists()] == []
 
 
-def test_the_readme_lists_the_providers_of_the_project():
+def test_the_table_of_providers_is_what_their_code_says():
     project = tomllib.loads((PROJECT / "pyproject.toml").read_text("utf-8"))["project"]
+    ours = [each for each in describe() if each.info.package == project["name"]]
+    assert {each.info.name for each in ours} == set(project["entry-points"]["metricsbridge.providers"])
+    assert [each.error for each in ours if each.error] == []
     section = (PROJECT / "README.md").read_text("utf-8").partition("\n## Providers\n")[2].partition("\n## ")[0]
-    assert set(re.findall(r"^\| `([\w-]+)` \|", section, re.M)) == set(
-        project["entry-points"]["metricsbridge.providers"]
+    assert "\n".join(re.findall(r"^\|.*$", section, re.M)) == markdown_table(ours), (
+        "paste what `metricsbridge providers --markdown` prints"
     )
 
 

@@ -1,0 +1,220 @@
+"""The route through CloudMonitor: which metrics there are, what is asked, and how pages become series.
+
+CloudMonitor has the metrics of all jobs but those on pay-as-you-go general computing resources, in its namespace
+``acs_pai_dlc``. The names are not documented as a whole, so they are asked for when the provider is opened. The data
+are read through PAI-DLC's ``GetMetrics`` or through CloudMonitor's own ``DescribeMetricList``.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Final
+
+from metricsbridge.provider_kit import (
+    Call,
+    ConfigurationError,
+    DecodeError,
+    Failure,
+    PartialDataError,
+    ProviderError,
+    Request,
+    decode_json,
+    merge,
+)
+from metricsbridge_pai._catalog import NAMESPACE, Catalog, Conversion, conversion_of
+from metricsbridge_pai._columns import mean_over_devices
+from metricsbridge_pai._datapoints import Reading, read_points
+from metricsbridge_pai._operations import DESCRIBE_METRIC_LIST, DESCRIBE_METRIC_META_LIST, GET_METRICS
+from metricsbridge_pai._windows import LONGEST_QUERY_MS, iso, left_open, period, retention_ms, shifted, split, within
+from metricsbridge_pai._wire import DataPage, MetaPage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from metricsbridge.provider_kit import Job, Query, SeriesBatch, Transport
+    from metricsbridge_pai._catalog import CloudMetric
+    from metricsbridge_pai._jobs import Facts
+    from metricsbridge_pai._settings import PaiSettings
+    from metricsbridge_pai._wire import MetricMeta
+
+_PAGE: Final = 1440
+"""So many points a page may have (CloudMonitor API reference, DescribeMetricList)."""
+
+_MOST_ROWS: Final = 50
+"""So many instances a query may name (likewise)."""
+
+_POINTS: Final = _MOST_ROWS * _PAGE
+"""About so many points a call asks for: what is retried and reported as one is neither tiny nor endless."""
+
+_MOST_PAGES: Final = 5_000
+_META_PAGE: Final = 100
+
+
+class CloudMonitor:
+    """Metrics in CloudMonitor, for the jobs of one account and region."""
+
+    def __init__(self, transport: Transport, settings: PaiSettings, catalog: Catalog) -> None:
+        self._transport = transport
+        self._settings = settings
+        self._catalog = catalog
+        self._url = settings.service_url()
+        self._own_url = settings.cloudmonitor_url()
+        if settings.metrics_api == DESCRIBE_METRIC_LIST and self._own_url is None:
+            raise ConfigurationError("metrics_api='DescribeMetricList' needs region or cloudmonitor_endpoint")
+
+    @classmethod
+    async def connect(cls, settings: PaiSettings, transport: Transport, /) -> CloudMonitor:
+        """Ask which metrics there are; where nobody tells, the names in the table can still be asked for.
+
+        Raises:
+            ConfigurationError: ``cloudmonitor_metrics`` names a metric that does not exist or can't be converted.
+        """
+        try:
+            told = await list_metrics(settings, transport)
+        except ProviderError:  # an account that reads no CloudMonitor data needs no access to it
+            told = None
+        return cls(transport, settings, Catalog.of(told, settings.cloudmonitor_metrics))
+
+    def plan(self, job: Job, facts: Facts, query: Query) -> Iterator[Call]:
+        """Give one call for each metric, each fifty pods and each stretch of time."""
+        asked = self._catalog.canonical(query.per) if query.metrics is None else query.metrics
+        window = within(query.window, (facts.first_ms, job.end_time_ms)) if facts.first_ms is not None else query.window
+        groups = [((), ("",))] if query.per == "job" else [*_groups(job, facts, query)]
+        for name in asked:
+            metric = self._catalog.find(name, query.per)
+            if metric is None:
+                continue
+            period_s = period(query.step_ms, metric.periods)
+            step_ms = period_s * 1000
+            for pods, tasks in groups:
+                most = min(LONGEST_QUERY_MS // step_ms - 1, max(_PAGE, _POINTS // max(1, len(pods))))
+                reading = Reading(
+                    metric=metric, period_s=period_s, pods=pods, aliases=facts.aliases,
+                    by_device=query.per == "device", shift_ms=step_ms if self._settings.time_at == "end" else 0,
+                )  # fmt: skip
+                for part in split(window, step_ms, most):
+                    yield Call(
+                        operation=self._settings.metrics_api, targets=tuple([(job.id, task) for task in tasks]),
+                        metrics=(name,), window=part, step_ms=step_ms, retention_ms=retention_ms(period_s),
+                        payload=reading,
+                    )  # fmt: skip
+
+    async def fetch(self, call: Call, reading: Reading) -> SeriesBatch:
+        """Read all pages of a call.
+
+        Raises:
+            PartialDataError: A page could not be read; what came before it is kept.
+            ConfigurationError: The unit of a metric of ``cloudmonitor_metrics`` is not known or does not fit.
+        """
+        conversion = reading.metric.conversion or await self._conversion(reading.metric)
+        pages: list[SeriesBatch] = []
+        try:
+            await self._read_pages(call, reading, conversion, pages)
+        except ProviderError as error:
+            if not pages:
+                raise
+            lost = Failure(
+                targets=call.targets, metrics=call.metrics, window=call.window, error=error, attempts=error.attempts
+            )
+            raise PartialDataError(
+                f"page {len(pages) + 1} of the data could not be read", series=_joined(pages, reading), lost=[lost]
+            ) from error
+        return _joined(pages, reading)
+
+    async def _read_pages(self, call: Call, reading: Reading, conversion: Conversion, pages: list[SeriesBatch]) -> None:
+        job_id, tasks = call.targets[0][0], frozenset([task for _, task in call.targets])
+        request = self._request(call, reading)
+        token, seen = "", {""}
+        while True:
+            params = (*request.params, ("NextToken", token)) if token else request.params
+            response = await self._transport.send(
+                Request(request.method, request.url, params, operation=request.operation)
+            )
+            page = decode_json(response.body, DataPage)
+            points = page.DataPoints if page.DataPoints is not None else page.Datapoints
+            pages.append(read_points(points, conversion, reading, job_id, tasks))
+            token = page.NextToken or ""
+            if not token:
+                return
+            if token in seen or len(pages) == _MOST_PAGES:
+                raise DecodeError(
+                    "the answer's NextToken leads back to a page that was read, or on without end", path="$.NextToken"
+                )
+            seen.add(token)
+
+    def _request(self, call: Call, reading: Reading) -> Request:
+        job_id = call.targets[0][0]
+        rows = [{"jobId": job_id, "pod": pod} for pod in reading.pods] or [{"jobId": job_id}]
+        start_ms, end_ms = left_open(shifted(call.window, reading.shift_ms))
+        params = [
+            ("Namespace", NAMESPACE),
+            ("MetricName", reading.metric.name),
+            ("Dimensions", json.dumps(rows, separators=(",", ":"))),
+            ("StartTime", iso(start_ms)),
+            ("EndTime", iso(end_ms)),
+            ("Period", str(reading.period_s)),
+            ("Length", str(_PAGE)),
+        ]
+        if call.operation == DESCRIBE_METRIC_LIST:
+            return Request("POST", f"{self._own_url}/", tuple(params), operation=DESCRIBE_METRIC_LIST)
+        params.append(("JobId", job_id))
+        return Request("GET", f"{self._url}/api/v1/cms/metrics", tuple(params), operation=GET_METRICS)
+
+    async def _conversion(self, metric: CloudMetric) -> Conversion:
+        """Ask for a metric's unit, which could not be asked for when the provider was opened."""
+        told = await list_metrics(self._settings, self._transport)
+        self._catalog = Catalog.of(told, self._settings.cloudmonitor_metrics)
+        meta = (told or {}).get(metric.name)
+        if meta is None:
+            raise ConfigurationError(f"cloudmonitor_metrics: the unit of {metric.name} is not known; leave it out")
+        return conversion_of(meta, metric.metric)
+
+
+async def list_metrics(settings: PaiSettings, transport: Transport) -> Mapping[str, MetricMeta] | None:
+    """Ask CloudMonitor for the metrics of its namespace; None where no endpoint of it is known.
+
+    Raises:
+        ProviderError: It does not tell.
+    """
+    url = settings.cloudmonitor_url()
+    if url is None:
+        return None
+    found: dict[str, MetricMeta] = {}
+    number = 1
+    while True:
+        params = (("Namespace", NAMESPACE), ("PageNumber", str(number)), ("PageSize", str(_META_PAGE)))
+        response = await transport.send(Request("POST", f"{url}/", params, operation=DESCRIBE_METRIC_META_LIST))
+        page = decode_json(response.body, MetaPage)
+        metas = (page.Resources.Resource if page.Resources is not None else None) or ()
+        before = len(found)
+        found.update({meta.MetricName: meta for meta in metas})
+        # A page that brings nothing new comes from a service that does not page: it would come for ever.
+        if len(found) == before or (page.TotalCount is not None and number * _META_PAGE >= page.TotalCount):
+            return found
+        number += 1
+
+
+def _groups(job: Job, facts: Facts, query: Query) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
+    """Give (pods, tasks) of each call: as many tasks as fit, with their pods' earlier incarnations."""
+    earlier: dict[str, list[str]] = {}
+    for pod, task in facts.aliases:
+        earlier.setdefault(task, []).append(pod)
+    pods: list[str] = []
+    tasks: list[str] = []
+    for task in [one.id for one in job.tasks if query.selects(one)]:
+        # Of a pod that was started again very often, the last incarnations.
+        mine = [task, *earlier.get(task, ())[-_MOST_ROWS + 1 :]]
+        if len(pods) + len(mine) > _MOST_ROWS:
+            yield tuple(pods), tuple(tasks)
+            pods, tasks = [], []
+        pods += mine
+        tasks.append(task)
+    if pods:
+        yield tuple(pods), tuple(tasks)
+    elif job.start_time_ms is None and not job.tasks:
+        yield (), ("",)  # what would be served; nothing is asked
+
+
+def _joined(pages: list[SeriesBatch], reading: Reading) -> SeriesBatch:
+    whole = merge(pages)
+    return mean_over_devices(whole) if reading.metric.level == "device" and not reading.by_device else whole
