@@ -219,9 +219,10 @@ def _mapped(name: str, metric: str, told: Mapping[str, MetricMeta] | None) -> Cl
     meta = told[name] if told is not None else MetricMeta(name)
     level = level_of(name, meta.Dimensions)
     if level is None:
-        raise ConfigurationError(
-            f"cloudmonitor_metrics: {name} is neither of a job, nor of a pod, nor of a card; leave it out"
-        )
+        text = "is neither of a job, nor of a pod, nor of a card; leave it out"
+        if told is None:
+            text = "can't be used while CloudMonitor does not tell what it is of; allow DescribeMetricMetaList"
+        raise ConfigurationError(f"cloudmonitor_metrics: {name} {text}")
     return _asked(meta, metric, level, conversion_of(meta, metric) if told is not None else None)
 
 

@@ -64,10 +64,11 @@ class PaiSettings:
         cloudmonitor_endpoint: URL of CloudMonitor; overrides the region's.
         sts_endpoint: URL of STS. Nothing asks it yet.
         access_key_id: With ``access_key_secret``, and ``security_token`` where it is temporary: requests are signed.
-        share_token: A token that PAI-DLC gave out for one job (``GetToken``); sent with what is asked about metrics.
+        share_token: A token that PAI-DLC gave out for a job (``GetToken``); sent with what is asked about that job.
         workspace_id: List only the jobs of this workspace.
         megabyte: How many bytes the "MB" of ``GetJobMetrics`` has; its documents do not say.
         percent_of: Whether the 100 % of ``GetJobMetrics`` is all that a pod has, or one unit: one CPU, one accelerator.
+            Then values are divided by how many a pod has, too; pods that nobody counted have no such metric.
         time_at: Which end of its interval a sample's time names.
         created_within: List only jobs created this long ago or less, such as ``"30d"``; all jobs where it is left out.
             The service by itself would leave out those that are older than seven days.
@@ -102,7 +103,11 @@ class PaiSettings:
         return self._url("endpoint", self.endpoint, "pai-dlc")
 
     def cloudmonitor_url(self) -> str | None:
-        """Give the URL of CloudMonitor, without a slash at its end; None where neither it nor a region is set."""
+        """Give the URL of CloudMonitor, without a slash at its end; None where neither it nor a region is set.
+
+        Raises:
+            ConfigurationError: What is set is no URL.
+        """
         if self.region is None and not self.cloudmonitor_endpoint:
             return None
         return self._url("cloudmonitor_endpoint", self.cloudmonitor_endpoint, "metrics")

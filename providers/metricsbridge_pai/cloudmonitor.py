@@ -59,16 +59,19 @@ class CloudMonitor:
         self._catalog = catalog
         self._url = settings.service_url()
         self._own_url = settings.cloudmonitor_url()
-        if settings.metrics_api == DESCRIBE_METRIC_LIST and self._own_url is None:
-            raise ConfigurationError("metrics_api='DescribeMetricList' needs region or cloudmonitor_endpoint")
 
     @classmethod
     async def connect(cls, settings: PaiSettings, transport: Transport, /) -> CloudMonitor:
         """Ask which metrics there are; where nobody tells, the names in the table can still be asked for.
 
         Raises:
-            ConfigurationError: ``cloudmonitor_metrics`` names a metric that does not exist or can't be converted.
+            ConfigurationError: ``cloudmonitor_metrics`` names a metric that does not exist or can't be converted, or
+                CloudMonitor is needed and its endpoint is not known.
         """
+        if settings.cloudmonitor_url() is None:
+            needs = "cloudmonitor_metrics" if settings.cloudmonitor_metrics else "metrics_api='DescribeMetricList'"
+            if settings.cloudmonitor_metrics or settings.metrics_api == DESCRIBE_METRIC_LIST:
+                raise ConfigurationError(f"{needs} needs CloudMonitor itself: set region or cloudmonitor_endpoint")
         try:
             told = await list_metrics(settings, transport)
         except ProviderError:  # an account that reads no CloudMonitor data needs no access to it

@@ -244,6 +244,12 @@ async def test_a_unit_that_could_not_be_asked_for_at_first_is_asked_for_with_the
             await provider.fetch(call)
 
 
+async def test_a_name_that_does_not_say_what_it_is_of_cannot_be_used_while_cloudmonitor_does_not_either() -> None:
+    cloud = Cloud(metas=Response(403, {}, b'{"Code":"NoPermission","Message":"no"}'))
+    with pytest.raises(mb.ConfigurationError, match="allow DescribeMetricMetaList"):
+        await read(cloud, cloudmonitor_metrics={"CPU_OF_SOMETHING": CPU})
+
+
 async def test_all_pages_of_the_list_of_metrics_are_read() -> None:
     many = [{"MetricName": f"CARD_{i}", "Unit": "u", "Dimensions": CARD} for i in range(250)]
     cloud = Cloud(metas=many)

@@ -188,6 +188,7 @@ async def test_no_key_anywhere_says_where_one_may_be() -> None:
         ({"created_within": "0d"}, "created_within: write"),
         ({"cloudmonitor_metrics": {"POD_X": "cpu"}}, "POD_X is to be 'cpu', which is no metric"),
         ({"region": None, "endpoint": "http://h", "metrics_api": "DescribeMetricList"}, "cloudmonitor_endpoint"),
+        ({"region": None, "endpoint": "http://h", "cloudmonitor_metrics": {"X": "hw.power"}}, "cloudmonitor_endpoint"),
     ],
 )  # fmt: skip
 async def test_a_bad_setting_says_what_to_write_before_anything_is_sent(settings: dict[str, Any], says: str) -> None:
