@@ -82,6 +82,7 @@ class Request:
         headers: Names with values; the transport adds only what HTTP itself needs.
         body: The bytes to send; empty for none.
         operation: The vendor's name of the API call: what limits and reports go by.
+        most_attempts: It is tried so often at most, for what one can do without; None leaves that to the library.
     """
 
     method: str
@@ -90,6 +91,7 @@ class Request:
     headers: Mapping[str, str] = attrs.field(factory=dict)
     body: bytes = b""
     operation: str = ""
+    most_attempts: int | None = attrs.field(default=None, kw_only=True)
 
     @property
     def full_url(self) -> str:

@@ -11,7 +11,7 @@ from rich.text import Text
 from metricsbridge.cli._emulate import emulator_names
 from metricsbridge.cli._text import printable
 from metricsbridge.errors import MetricsBridgeError
-from metricsbridge.protocols import SupportsEvaluations, SupportsJobSearch, SupportsJobTotals
+from metricsbridge.protocols import SupportsEvaluations, SupportsJobSearch
 from metricsbridge.registry import PROVIDERS, load_provider
 from metricsbridge.registry import providers as installed
 
@@ -23,10 +23,8 @@ if TYPE_CHECKING:
     from metricsbridge.model import Level
     from metricsbridge.registry import ProviderInfo
 
-_ABILITIES: Final = (
-    ("listed", SupportsJobSearch), ("counted", SupportsJobTotals), ("evaluated", SupportsEvaluations),
-)  # fmt: skip
-"""What can be done with jobs, and the protocol that says so."""
+_ABILITIES: Final = (("listed", SupportsJobSearch), ("evaluated", SupportsEvaluations))
+"""What can be done with jobs, and the protocol that says so; jobs that are listed can be counted too."""
 
 _LEVELS: Final[tuple[Level, ...]] = ("task", "device", "job")
 

@@ -53,7 +53,7 @@ class Row:
     @property
     def place(self) -> str:
         """What the series is about, within its job."""
-        task = short_task(self.task, self.job, self.job_name) or "whole job"
+        task = short_task(self.task, self.job, self.job_name, self.job_name.partition(" ")[0]) or "whole job"
         return printable(f"{task}/{self.device}" if self.device else task)
 
     def cells(self, most: int, /) -> Float64:

@@ -62,7 +62,8 @@ class RetryTransport:
                 error.provider = error.provider or self.provider
                 error.operation = error.operation or request.operation
                 error.attempts = max(error.attempts, attempt)
-                wait = self.policy.wait_s(error, attempt, self.draw)
+                enough = request.most_attempts is not None and attempt >= request.most_attempts
+                wait = None if enough else self.policy.wait_s(error, attempt, self.draw)
                 context = CURRENT.get()
                 if wait is None or (context is not None and context.outlasts(wait, self.clock)):
                     # The frames below hold signed headers in their locals; they stay out of every traceback.

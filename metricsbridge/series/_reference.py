@@ -194,7 +194,11 @@ def decode_rows_reference(body: bytes, schema: Rows, /) -> KeyedSamples:
     for row in _checked(_parse(body), list, "the document is no list"):
         texts = _checked(row, dict, "a row is no object")
         named = [name for name in schema.values if name in row]
-        key = [(k, v) for k, v in texts.items() if isinstance(v, str) and k not in (schema.time, *schema.values)]
+        key = []
+        for member, text in texts.items():
+            whole = isinstance(text, _Int) and member.lower() in schema.numbered
+            if (isinstance(text, str) or whole) and member not in (schema.time, *schema.values):
+                key.append((member, str(int(text.text)) if whole else text))
         time = _member(row, schema.time, (_Int, str))
         if isinstance(time, str):
             if not re.fullmatch(r"-?(0|[1-9][0-9]*)", time):

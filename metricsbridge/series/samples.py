@@ -110,10 +110,13 @@ class Rows:
         time: The member that holds the time, in whole milliseconds since the epoch; these and values may be written in
             strings.
         values: Members that may hold the value; the first that a row has counts.
+        numbered: Members, in lower case, that name the series even where they are whole numbers, such as a card's
+            index.
     """
 
     time: str
     values: tuple[str, ...]
+    numbered: frozenset[str] = frozenset()
 
 
 @attrs.frozen(eq=False)
@@ -121,7 +124,8 @@ class KeyedSamples:
     """Rows put together to series, in the order in which their first rows stand.
 
     Attributes:
-        keys: S keys, each the text members of its rows but time and values, as pairs of name and text sorted by name.
+        keys: S keys, each the text and numbered members of its rows but time and values, as pairs of name and text
+            sorted by name.
         lengths: S numbers of samples.
         times: int64[N], ms since the epoch, the samples of the series one after the other, as they stood.
         values: float64[N].
@@ -152,7 +156,7 @@ def decode_rows(body: bytes, schema: Rows, /) -> KeyedSamples:
     for index, row in enumerate(document):
         if not isinstance(row, dict):
             raise wrong(f"$[{index}]", "expected an object")
-        key = tuple(sorted([pair for pair in row.items() if type(pair[1]) is str and pair[0] not in numbers]))
+        key = tuple(sorted([(name, str(text)) for name, text in row.items() if _names(name, text, numbers, schema)]))
         if schema.time not in row:
             raise wrong(f"$[{index}]", f"there is no member {schema.time!r}")
         name = next((name for name in schema.values if name in row), "")
@@ -166,6 +170,13 @@ def decode_rows(body: bytes, schema: Rows, /) -> KeyedSamples:
         np.array([time for time, _ in samples], np.int64),
         np.array([value for _, value in samples], np.float64),
     )
+
+
+def _names(name: str, value: Any, numbers: set[str], schema: Rows) -> bool:
+    """Tell whether a member says which series a row belongs to."""
+    if type(value) is int and name.lower() in schema.numbered:
+        return name not in numbers
+    return type(value) is str and name not in numbers
 
 
 def _convert(value: Any, kind: Any, path: str) -> Any:

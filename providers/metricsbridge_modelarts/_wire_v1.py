@@ -72,7 +72,7 @@ class Version:
     """One version of a job: what runs; ``create_time`` and ``start_time`` in ms since the epoch, ``duration`` in ms.
 
     ``gpu_num``, ``gpu_type``, ``npu_info`` and ``flavor_info`` differ between the samples: ``accelerators_of`` reads
-    them.
+    them. ``worker_server_num`` is the number of pods.
     """
 
     version_id: int
@@ -82,6 +82,7 @@ class Version:
     create_time: int | None = None
     start_time: int | None = None
     duration: int | None = None
+    worker_server_num: int | None = None
     gpu_num: Any = None
     gpu_type: Any = None
     npu_info: Any = None

@@ -7,6 +7,7 @@ in one answer, without times or window: a query is one call for each pod. A vers
 from __future__ import annotations
 
 import re
+from collections import Counter
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Final
 
@@ -14,6 +15,7 @@ from metricsbridge.provider_kit import (
     Call,
     InvalidRequestError,
     Job,
+    JobTotals,
     NotFoundError,
     Request,
     SeriesBatch,
@@ -41,7 +43,7 @@ from metricsbridge_modelarts._wire_v1 import (
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 
-    from metricsbridge.provider_kit import Evaluation, JobSearch, Level, Query, Response, Transport
+    from metricsbridge.provider_kit import Evaluation, JobSearch, JobStatus, Level, Query, Response, Transport
     from metricsbridge_modelarts._settings import ModelArtsV1Settings
 
 LIST_JOBS: Final = "ListTrainingJobsV1"
@@ -54,6 +56,9 @@ OPERATIONS: Final = (LIST_JOBS, LIST_VERSIONS, SHOW_VERSION, LIST_LOG_FILES, SHO
 SERVES: Final[Mapping[Level, tuple[str, ...]]] = {"task": V1_SERVED, "device": V1_DEVICES, "job": V1_SERVED}
 
 _PAGE_SIZE: Final = 1000
+
+_Listed = tuple["Job", int]
+"""A version as a list tells of it, and its number of pods."""
 
 _ID: Final = re.compile(r"[0-9]{1,19}/[0-9]{1,19}")
 
@@ -114,8 +119,14 @@ class ModelArtsV1:
 
     async def list_jobs(self, search: JobSearch, /) -> AsyncIterator[Job]:
         """Give the versions that match, the newest first, as far as the service says which job has the newest."""
+        async with aclosing(self._listed(search)) as jobs:
+            async for job, _ in jobs:
+                yield job
+
+    async def _listed(self, search: JobSearch) -> AsyncGenerator[_Listed]:
+        """Give the versions that match, each with its number of pods."""
         given = 0
-        waiting: list[Job] = []  # the newest last
+        waiting: list[_Listed] = []  # the newest last
         async with aclosing(self._rows()) as rows:
             async for row in rows:
                 # A job stands in the list as its newest version, so no version to come is newer than this one.
@@ -126,8 +137,8 @@ class ModelArtsV1:
                         return
                 if _may_match(row, search):
                     waiting = sorted([*await self._versions(row, search), *waiting], key=_created)
-        for job in waiting[::-1][: None if search.limit is None else search.limit - given]:
-            yield job
+        for listed in waiting[::-1][: None if search.limit is None else search.limit - given]:
+            yield listed
 
     async def _rows(self) -> AsyncGenerator[JobRow]:
         """Give the jobs of all pages, each once."""
@@ -152,9 +163,9 @@ class ModelArtsV1:
         )  # fmt: skip
         return decode_json((await self._get(LIST_JOBS, "", params)).body, JobPage)
 
-    async def _versions(self, row: JobRow, search: JobSearch) -> list[Job]:
+    async def _versions(self, row: JobRow, search: JobSearch) -> list[_Listed]:
         """Give the matching versions of a job; none where it was deleted meanwhile."""
-        found: dict[int, Job] = {}
+        found: dict[int, _Listed] = {}
         number, total = 0, None
         while total is None or len(found) < total:
             number += 1
@@ -170,8 +181,23 @@ class ModelArtsV1:
                 break
             for version in versions:
                 name = version.job_name or page.job_name or row.job_name or ""
-                found[version.version_id] = _job(f"{row.job_id}/{version.version_id}", version, name=name, partial=True)
-        return [job for job in found.values() if _matches(job, search)]
+                job = _job(f"{row.job_id}/{version.version_id}", version, name=name, partial=True)
+                found[version.version_id] = job, version.worker_server_num or 1
+        return [listed for listed in found.values() if _matches(listed[0], search)]
+
+    async def job_totals(self, search: JobSearch, /) -> Sequence[JobTotals]:
+        """Count the versions that match, and the devices of all their pods."""
+        counts: dict[tuple[JobStatus, str], Counter[str]] = {}
+        async with aclosing(self._listed(search)) as jobs:
+            async for job, pods in jobs:
+                count = counts.setdefault((job.status, job.vendor_status), Counter())
+                count["jobs"] += 1
+                if job.accelerators is not None:
+                    count[job.accelerators.kind] += job.accelerators.count * pods
+        return [
+            JobTotals(status=status, vendor_status=word, jobs=count["jobs"], gpus=count["gpu"], npus=count["npu"])
+            for (status, word), count in counts.items()
+        ]
 
     def plan(self, job: Job, query: Query, /) -> Sequence[Call]:
         """Give one call for each pod; for a job as a whole, or one whose pods are not served, the one for its means.
@@ -249,7 +275,7 @@ def _job(job_id: str, version: Version, *, name: str = "", tasks: tuple[Task, ..
         end_ms = start_ms + version.duration
     return Job(
         id=job_id,
-        name=version.job_name or name,
+        name=" ".join([word for word in (version.job_name or name, version.version_name) if word]),
         status=status,
         vendor_status="" if version.status is None else str(version.status),
         create_time_ms=version.create_time,
@@ -261,8 +287,8 @@ def _job(job_id: str, version: Version, *, name: str = "", tasks: tuple[Task, ..
     )
 
 
-def _created(job: Job) -> int:
-    return job.create_time_ms or 0
+def _created(listed: _Listed) -> int:
+    return listed[0].create_time_ms or 0
 
 
 def _may_match(row: JobRow, search: JobSearch) -> bool:

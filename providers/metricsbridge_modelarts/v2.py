@@ -121,7 +121,7 @@ class ModelArts:
                     return
             page_number += 1
             # A page that brings nothing new comes from a service that does not page: it would come for ever.
-            if not new or (page.count is not None and page_number * _PAGE_SIZE >= page.count):
+            if not new or (page.count is not None and len(seen) >= page.count):
                 return
 
     async def _search(self, search: JobSearch, page_number: int) -> JobPage:

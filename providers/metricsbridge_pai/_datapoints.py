@@ -17,7 +17,9 @@ from metricsbridge_pai._columns import to_batch
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_ROWS: Final = Rows(time="timestamp", values=("Value", "Average", "Maximum", "Minimum", "Sum"))
+_ROWS: Final = Rows(
+    time="timestamp", values=("Value", "Average", "Maximum", "Minimum", "Sum"), numbered=frozenset(CARD_DIMENSIONS)
+)
 _MOST_ESCAPED: Final = 8
 _SHARED: Final = frozenset({"userid", "regionid", "workspaceid", "workspace", *JOB_DIMENSIONS, *POD_DIMENSIONS})
 

@@ -46,6 +46,9 @@ _MOST_ROWS: Final = 50
 _POINTS: Final = _MOST_ROWS * _PAGE
 """About so many points a call asks for: what is retried and reported as one is neither tiny nor endless."""
 
+_MOST_ATTEMPTS: Final = 2
+"""Opening a source does not wait long for names that it can do without."""
+
 _MOST_PAGES: Final = 5_000
 _META_PAGE: Final = 100
 
@@ -186,7 +189,9 @@ async def list_metrics(settings: PaiSettings, transport: Transport) -> Mapping[s
     number = 1
     while True:
         params = (("Namespace", NAMESPACE), ("PageNumber", str(number)), ("PageSize", str(_META_PAGE)))
-        response = await transport.send(Request("POST", f"{url}/", params, operation=DESCRIBE_METRIC_META_LIST))
+        response = await transport.send(
+            Request("POST", f"{url}/", params, operation=DESCRIBE_METRIC_META_LIST, most_attempts=_MOST_ATTEMPTS)
+        )
         page = decode_json(response.body, MetaPage)
         metas = (page.Resources.Resource if page.Resources is not None else None) or ()
         before = len(found)

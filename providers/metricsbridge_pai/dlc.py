@@ -149,7 +149,7 @@ class PaiDlc:
                 if given == search.limit:
                     return
             # A page that brings nothing new comes from a service that does not page: it would come for ever.
-            if len(seen) == before or (page.TotalCount is not None and page_number * _PAGE_SIZE >= page.TotalCount):
+            if len(seen) == before or (page.TotalCount is not None and len(seen) >= page.TotalCount):
                 return
             page_number += 1
 

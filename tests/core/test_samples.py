@@ -13,7 +13,7 @@ from metricsbridge.series._reference import decode_rows_reference, decode_sample
 from metricsbridge.series.samples import Rows, SampleLists, decode_rows, decode_sample_lists
 
 LISTS = SampleLists(series="PodMetrics", name="PodId", samples="Metrics", time="Time", value="Value")
-ROWS = Rows(time="timestamp", values=("Value", "Average", "Maximum"))
+ROWS = Rows(time="timestamp", values=("Value", "Average", "Maximum"), numbered=frozenset({"z"}))
 
 whole = st.integers(-(2**65), 2**65).map(str) | st.integers(10**12, 2 * 10**12).map(str)
 real = st.from_regex(r"-?(0|[1-9][0-9]{0,20})(\.[0-9]{1,20})?([eE][+-]?[0-9]{1,2})?", fullmatch=True)
@@ -148,6 +148,15 @@ def test_rows_are_grouped_by_their_text_members_wherever_they_stand():
     assert found.keys == ((("jobId", "j"), ("pod", "a")), (("jobId", "j"), ("pod", "b")))
     assert found.times.tolist() == [60, 120, 60, 180]
     assert np.array_equal(found.values, [1.0, 3.5, 2.0, math.nan], equal_nan=True)
+
+
+def test_a_numbered_member_names_the_series_as_text_or_as_a_number():
+    rows = [{"timestamp": place, "Value": place + 1, "GPU": gpu} for place, gpu in enumerate([0, 1, "0"])]
+    found = decode_rows(
+        json.dumps(rows).encode(), Rows(time="timestamp", values=("Value",), numbered=frozenset({"gpu"}))
+    )
+    assert found.keys == ((("GPU", "0"),), (("GPU", "1"),))
+    assert found.values.tolist() == [1.0, 3.0, 2.0]
 
 
 def test_the_first_of_the_value_members_counts():

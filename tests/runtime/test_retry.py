@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -52,6 +53,14 @@ async def test_what_passes_is_tried_again(kind: type[errors.ProviderError]) -> N
     assert (await retrying(inner, clock).send(ASK)).status == 200
     assert inner.sent == 3
     assert clock.monotonic() <= 0.5 + 1.0
+
+
+@pytest.mark.parametrize("most", [1, 2])
+async def test_what_one_can_do_without_is_not_tried_oftener_than_it_says(most: int) -> None:
+    inner, clock = Failing(*[errors.TransportError("no")] * 5), FakeClock()
+    with pytest.raises(errors.TransportError) as caught:
+        await retrying(inner, clock).send(attrs.evolve(ASK, most_attempts=most))
+    assert (inner.sent, caught.value.attempts) == (most, most)
 
 
 @pytest.mark.parametrize("kind", LASTING)

@@ -21,7 +21,7 @@ CLASSES = {"modelarts": v2.ModelArts, "modelarts-v1": v1.ModelArtsV1, "otc-model
 OPERATIONS = {"modelarts": v2.OPERATIONS, "modelarts-v1": v1.OPERATIONS, "otc-modelarts": otc.OPERATIONS}
 ABILITIES = {
     "modelarts": {SupportsJobSearch},
-    "modelarts-v1": {SupportsJobSearch, SupportsEvaluations},
+    "modelarts-v1": {SupportsJobSearch, SupportsEvaluations, SupportsJobTotals},
     "otc-modelarts": {SupportsJobSearch, SupportsEvaluations, SupportsJobTotals},
 }
 EACH = pytest.mark.parametrize("name", CLASSES)

@@ -72,7 +72,7 @@ async def test_the_details_describe_the_job(name: str) -> None:
     async with mb.open_provider(name, transport=transport, region=REGIONS[name], **SETTINGS) as provider:
         job = await provider.get_job("10/10")
     assert job == mb.Job(
-        id="10/10", name="TestModelArtsJob", status=mb.JobStatus.SUCCEEDED, vendor_status="10",
+        id="10/10", name="TestModelArtsJob jobVersion", status=mb.JobStatus.SUCCEEDED, vendor_status="10",
         create_time_ms=1_524_189_990_635, start_time_ms=START, end_time_ms=START + 532_003,
         accelerators=mb.Accelerators(kind="gpu", count=2, model="P100"), tasks=(mb.Task(id="teseJob.0"),),
     )  # fmt: skip
