@@ -15,7 +15,7 @@ from darabonba.core import DaraCore
 from metricsbridge.model import JobStatus
 from metricsbridge.testing.emulator import serve
 from metricsbridge.testing.fleet import MINUTE_MS
-from metricsbridge_pai import _emulated_gateway as gate
+from metricsbridge_pai._emulated import gateway as gate
 from metricsbridge_pai.emulator import is_general, job_ids
 
 NAMESPACE = "acs_pai_dlc"

@@ -14,7 +14,7 @@ import attrs
 from metricsbridge.model import JobStatus
 from metricsbridge.testing.emulator import EMULATOR, serve
 from metricsbridge.testing.fleet import MINUTE_MS, Fleet
-from metricsbridge_pai import _emulated_gateway as gate
+from metricsbridge_pai._emulated import gateway as gate
 from metricsbridge_pai._signing import SigningKey, authorization, content_hash
 from metricsbridge_pai.emulator import create_app, is_general, job_ids
 

@@ -16,9 +16,9 @@ from aiohttp import web
 from metricsbridge.testing.emulator import EMULATOR, Emulator
 from metricsbridge.testing.faults import Faults, operation_of
 from metricsbridge.testing.fleet import MINUTE_MS, Fleet
-from metricsbridge_modelarts import _emulated_gateway as gate
-from metricsbridge_modelarts._emulated_gateway import ApiError, Gateway, json_answer
-from metricsbridge_modelarts._emulated_jobs import (
+from metricsbridge_modelarts._emulated import gateway as gate
+from metricsbridge_modelarts._emulated.gateway import ApiError, Gateway, json_answer
+from metricsbridge_modelarts._emulated.v2_jobs import (
     events,
     flavors_document,
     job_document,
@@ -26,7 +26,7 @@ from metricsbridge_modelarts._emulated_jobs import (
     stages_document,
     tasks_document,
 )
-from metricsbridge_modelarts._emulated_search import search_document
+from metricsbridge_modelarts._emulated.v2_search import search_document
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,10 +14,10 @@ from aiohttp import web
 from metricsbridge.testing.emulator import EMULATOR, Emulator
 from metricsbridge.testing.faults import Faults
 from metricsbridge.testing.fleet import Fleet
-from metricsbridge_modelarts import _emulated_gateway as gate
-from metricsbridge_modelarts._emulated_gateway import ApiError, Gateway
-from metricsbridge_modelarts._emulated_v1_jobs import job_ids, pod_names
-from metricsbridge_modelarts._emulated_v1_metrics import (
+from metricsbridge_modelarts._emulated import gateway as gate
+from metricsbridge_modelarts._emulated.gateway import ApiError, Gateway
+from metricsbridge_modelarts._emulated.v1_jobs import job_ids, pod_names
+from metricsbridge_modelarts._emulated.v1_metrics import (
     CANONICAL,
     Readings,
     displayed,
@@ -25,7 +25,7 @@ from metricsbridge_modelarts._emulated_v1_metrics import (
     pod_values,
     served_minutes,
 )
-from metricsbridge_modelarts._emulated_v1_service import POD_METRICS, Service
+from metricsbridge_modelarts._emulated.v1_service import POD_METRICS, Service
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

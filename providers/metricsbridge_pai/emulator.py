@@ -16,20 +16,20 @@ from aiohttp import web
 from metricsbridge.testing.emulator import EMULATOR, Emulator
 from metricsbridge.testing.faults import Faults, operation_of
 from metricsbridge.testing.fleet import Fleet
-from metricsbridge_pai import _emulated_gateway as gate
-from metricsbridge_pai._emulated_actions import Actions, no_data
-from metricsbridge_pai._emulated_cloudmonitor import CANONICAL, CloudMonitor
-from metricsbridge_pai._emulated_gateway import ApiError, Gateway, invalid, nonce_used
-from metricsbridge_pai._emulated_jobs import event_texts, instant, job_document, spec_documents
-from metricsbridge_pai._emulated_metrics import Range, metrics_document
-from metricsbridge_pai._emulated_readings import Readings
-from metricsbridge_pai._emulated_roster import is_general, job_ids, placed, pod_ids
-from metricsbridge_pai._emulated_search import parse_instant, search_document
+from metricsbridge_pai._emulated import gateway as gate
+from metricsbridge_pai._emulated.actions import Actions, no_data
+from metricsbridge_pai._emulated.cloudmonitor import CANONICAL, CloudMonitor
+from metricsbridge_pai._emulated.gateway import ApiError, Gateway, invalid, nonce_used
+from metricsbridge_pai._emulated.jobs import event_texts, instant, job_document, spec_documents
+from metricsbridge_pai._emulated.metrics import Range, metrics_document
+from metricsbridge_pai._emulated.readings import Readings
+from metricsbridge_pai._emulated.roster import is_general, job_ids, placed, pod_ids
+from metricsbridge_pai._emulated.search import parse_instant, search_document
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
-    from metricsbridge_pai._emulated_roster import Placed
+    from metricsbridge_pai._emulated.roster import Placed
 
 __all__ = ["create_app", "is_general", "job_ids", "pod_ids", "settings", "sts_settings"]
 

@@ -12,7 +12,7 @@ from huaweicloudsdkmodelarts import v1 as sdk
 from metricsbridge.model import JobStatus
 from metricsbridge.testing.emulator import EMULATOR, serve
 from metricsbridge.testing.fleet import Fleet
-from metricsbridge_modelarts import _emulated_gateway as gate
+from metricsbridge_modelarts._emulated import gateway as gate
 from metricsbridge_modelarts.emulator import create_app
 
 METRICS = {

@@ -13,8 +13,8 @@ from metricsbridge.model import JobStatus
 from metricsbridge.testing.emulator import EMULATOR, serve
 from metricsbridge.testing.faults import Faults
 from metricsbridge.testing.fleet import MINUTE_MS, Fleet
-from metricsbridge_modelarts import _emulated_gateway as gate
 from metricsbridge_modelarts import emulator_v1 as v1
+from metricsbridge_modelarts._emulated import gateway as gate
 from metricsbridge_modelarts._signing import SigningKey, authorization
 
 FLEET = Fleet()

@@ -11,8 +11,8 @@ from metricsbridge.model import JobStatus
 from metricsbridge.testing.emulator import EMULATOR, serve
 from metricsbridge.testing.faults import Faults
 from metricsbridge.testing.fleet import Fleet
-from metricsbridge_modelarts import _emulated_gateway as gate
 from metricsbridge_modelarts import emulator_v1 as v1
+from metricsbridge_modelarts._emulated import gateway as gate
 
 FLEET = Fleet(size=60)
 IDS = v1.job_ids(FLEET)

@@ -6,7 +6,7 @@ import pytest
 
 from metricsbridge.testing.faults import Faults
 from metricsbridge.testing.fleet import MINUTE_MS
-from metricsbridge_pai import _emulated_gateway as gate
+from metricsbridge_pai._emulated import gateway as gate
 from metricsbridge_pai.emulator import is_general, pod_ids, settings, sts_settings
 from pai_wire import FLEET, GENERAL, IDS, KEYS, LIST, METRICS, OTHER, POINTS, STS, emulator, refused
 

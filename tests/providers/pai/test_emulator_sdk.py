@@ -10,7 +10,7 @@ from darabonba.policy.retry import RetryCondition, RetryOptions
 from metricsbridge.model import JobStatus
 from metricsbridge.testing.emulator import EMULATOR
 from metricsbridge.testing.fleet import Fleet
-from metricsbridge_pai import _emulated_gateway as gate
+from metricsbridge_pai._emulated import gateway as gate
 from metricsbridge_pai.emulator import create_app, is_general, job_ids, pod_ids
 from pai_clients import NAMESPACE, first, general_ended, life, quota_ended, text, truth, vendor_clients
 

@@ -8,7 +8,7 @@ from alibabacloud_cms20190101 import models as cms
 from alibabacloud_pai_dlc20201203 import models as dlc
 
 from metricsbridge.testing.emulator import EMULATOR
-from metricsbridge_pai import _emulated_gateway as gate
+from metricsbridge_pai._emulated import gateway as gate
 from metricsbridge_pai.emulator import create_app, pod_ids
 from pai_clients import NAMESPACE, monitored, quota_ended, text, truth, vendor_clients
 

@@ -10,14 +10,14 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from metricsbridge.provider_kit import JobStatus
-from metricsbridge_pai._emulated_gateway import USER_ID, USER_NAME
-from metricsbridge_pai._emulated_roster import placed
+from metricsbridge_pai._emulated.gateway import USER_ID, USER_NAME
+from metricsbridge_pai._emulated.roster import placed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from metricsbridge.testing.fleet import Fleet, FleetJob
-    from metricsbridge_pai._emulated_roster import Placed
+    from metricsbridge_pai._emulated.roster import Placed
 
 Document = dict[str, Any]
 

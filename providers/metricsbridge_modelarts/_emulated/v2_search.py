@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import attrs
 import msgspec
 
-from metricsbridge_modelarts._emulated_gateway import ApiError
-from metricsbridge_modelarts._emulated_jobs import job_document, phases
+from metricsbridge_modelarts._emulated.gateway import ApiError
+from metricsbridge_modelarts._emulated.v2_jobs import job_document, phases
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

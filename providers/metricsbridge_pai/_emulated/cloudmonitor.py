@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import attrs
 import numpy as np
 
-from metricsbridge_pai._emulated_gateway import USER_ID
-from metricsbridge_pai._emulated_jobs import WORKSPACE_ID
-from metricsbridge_pai._emulated_numbers import grid, life_ms, mean, measured, minutes_of, rounded
-from metricsbridge_pai._emulated_roster import placed
+from metricsbridge_pai._emulated.gateway import USER_ID
+from metricsbridge_pai._emulated.jobs import WORKSPACE_ID
+from metricsbridge_pai._emulated.numbers import grid, life_ms, mean, measured, minutes_of, rounded
+from metricsbridge_pai._emulated.roster import placed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from metricsbridge.testing.fleet import Fleet
-    from metricsbridge_pai._emulated_roster import Placed
+    from metricsbridge_pai._emulated.roster import Placed
 
     Int64 = NDArray[np.int64]
     Float64 = NDArray[np.float64]

@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import attrs
 import msgspec
 
-from metricsbridge_pai._emulated_cloudmonitor import METRICS, NAMESPACE, PERIODS, Ask
-from metricsbridge_pai._emulated_gateway import ApiError, invalid
-from metricsbridge_pai._emulated_roster import placed
+from metricsbridge_pai._emulated.cloudmonitor import METRICS, NAMESPACE, PERIODS, Ask
+from metricsbridge_pai._emulated.gateway import ApiError, invalid
+from metricsbridge_pai._emulated.roster import placed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from metricsbridge_pai._emulated_cloudmonitor import CloudMonitor
-    from metricsbridge_pai._emulated_readings import Readings
+    from metricsbridge_pai._emulated.cloudmonitor import CloudMonitor
+    from metricsbridge_pai._emulated.readings import Readings
 
     Params = Mapping[str, str]
     Document = dict[str, Any]

@@ -9,10 +9,10 @@ import msgspec
 from aiohttp import web
 
 from metricsbridge.testing.faults import operation_of
-from metricsbridge_modelarts._emulated_gateway import ApiError, json_answer
-from metricsbridge_modelarts._emulated_v1_jobs import description_document, evaluation_document, versions_of
-from metricsbridge_modelarts._emulated_v1_lists import all_versions_document, jobs_document, versions_page
-from metricsbridge_modelarts._emulated_v1_metrics import (
+from metricsbridge_modelarts._emulated.gateway import ApiError, json_answer
+from metricsbridge_modelarts._emulated.v1_jobs import description_document, evaluation_document, versions_of
+from metricsbridge_modelarts._emulated.v1_lists import all_versions_document, jobs_document, versions_page
+from metricsbridge_modelarts._emulated.v1_metrics import (
     asked_metrics,
     pod_body,
     served_minutes,
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from aiohttp.typedefs import Handler, Middleware
 
     from metricsbridge.testing.fleet import Fleet
-    from metricsbridge_modelarts._emulated_gateway import Gateway
-    from metricsbridge_modelarts._emulated_v1_jobs import Version
-    from metricsbridge_modelarts._emulated_v1_metrics import Readings
+    from metricsbridge_modelarts._emulated.gateway import Gateway
+    from metricsbridge_modelarts._emulated.v1_jobs import Version
+    from metricsbridge_modelarts._emulated.v1_metrics import Readings
 
 POD_METRICS: Final = "ShowPodMetricStatistic"
 """The operation whose refusals are worded in a way of their own."""

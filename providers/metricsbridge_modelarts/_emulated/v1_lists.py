@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from metricsbridge_modelarts._emulated_gateway import ApiError
+from metricsbridge_modelarts._emulated.gateway import ApiError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from metricsbridge_modelarts._emulated_v1_jobs import Version
+    from metricsbridge_modelarts._emulated.v1_jobs import Version
 
 Document = dict[str, Any]
 

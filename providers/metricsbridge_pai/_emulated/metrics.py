@@ -14,9 +14,9 @@ import attrs
 import msgspec
 import numpy as np
 
-from metricsbridge_pai._emulated_gateway import invalid
-from metricsbridge_pai._emulated_numbers import grid, life_ms, mean, measured, minutes_of, rounded
-from metricsbridge_pai._emulated_search import parse_instant
+from metricsbridge_pai._emulated.gateway import invalid
+from metricsbridge_pai._emulated.numbers import grid, life_ms, mean, measured, minutes_of, rounded
+from metricsbridge_pai._emulated.search import parse_instant
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from metricsbridge.testing.fleet import Fleet, FleetJob
-    from metricsbridge_pai._emulated_readings import Readings
-    from metricsbridge_pai._emulated_roster import Placed
+    from metricsbridge_pai._emulated.readings import Readings
+    from metricsbridge_pai._emulated.roster import Placed
 
     Int64 = NDArray[np.int64]
 

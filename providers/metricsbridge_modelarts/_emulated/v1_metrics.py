@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from metricsbridge.testing.fleet import MINUTE_MS
-from metricsbridge_modelarts._emulated_gateway import ApiError
+from metricsbridge_modelarts._emulated.gateway import ApiError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from metricsbridge_pai._emulated_gateway import USER_ID, USER_NAME, invalid
-from metricsbridge_pai._emulated_jobs import QUOTA_ID, QUOTA_NAME, WORKSPACE_ID, item_document
-from metricsbridge_pai._emulated_roster import placed
+from metricsbridge_pai._emulated.gateway import USER_ID, USER_NAME, invalid
+from metricsbridge_pai._emulated.jobs import QUOTA_ID, QUOTA_NAME, WORKSPACE_ID, item_document
+from metricsbridge_pai._emulated.roster import placed
 from metricsbridge_pai._signing import DATE_FORMAT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from metricsbridge.testing.fleet import Fleet
-    from metricsbridge_pai._emulated_readings import Readings
-    from metricsbridge_pai._emulated_roster import Placed
+    from metricsbridge_pai._emulated.readings import Readings
+    from metricsbridge_pai._emulated.roster import Placed
 
 PAGE_SIZE: Final = 10
 LARGEST_PAGE: Final = 100

@@ -1,0 +1,1 @@
+"""What the emulators of this family are made of: gateway, documents, lists and numbers."""

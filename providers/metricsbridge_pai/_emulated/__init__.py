@@ -1,0 +1,1 @@
+"""What the emulator of this family is made of: gateway, documents, lists and numbers."""
