@@ -6,13 +6,14 @@ import re
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Final
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import attrs
 from multidict import CIMultiDict, CIMultiDictProxy
 
 from metricsbridge.errors import (
     AuthenticationError,
+    ConfigurationError,
     InvalidRequestError,
     NotFoundError,
     PermissionDeniedError,
@@ -53,6 +54,25 @@ def check_id(value: str, what: str = "id", /) -> str:
     if value in ("", ".", "..") or not value.isprintable():
         raise InvalidRequestError(f"{value!r} is no {what}: it may not be empty, '.', '..' or have control characters")
     return value
+
+
+def check_url(setting: str, url: str, /) -> str:
+    """Give the URL of an endpoint without a slash at its end; a bare host gets ``https://``.
+
+    Raises:
+        ConfigurationError: It has another scheme, or no host, or more than host, port and path.
+    """
+    full = url if "://" in url else f"https://{url}"
+    try:
+        parts = urlsplit(full)
+        good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        good = False
+    if not good or not full.isprintable() or any(sign in full for sign in " @?#"):
+        raise ConfigurationError(
+            f"{setting}: write a URL such as https://host, without user, password, query and fragment"
+        )
+    return full.rstrip("/")
 
 
 def path_segment(value: str, what: str = "id", /) -> str:

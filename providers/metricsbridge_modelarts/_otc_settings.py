@@ -7,8 +7,8 @@ from typing import Final
 
 import attrs
 
-from metricsbridge.provider_kit import ConfigurationError, Secret
-from metricsbridge_modelarts._settings import ModelArtsV1Settings, PodMetrics, check_url
+from metricsbridge.provider_kit import ConfigurationError, Secret, check_url
+from metricsbridge_modelarts._settings import ModelArtsV1Settings, PodMetrics
 
 _HOSTS: Final[Mapping[str, Mapping[str, str]]] = {
     "endpoint": {"eu-de": "modelarts.eu-de.otc.t-systems.com"},

@@ -6,11 +6,10 @@ import os
 from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Final, Literal
-from urllib.parse import urlsplit
 
 import attrs
 
-from metricsbridge.provider_kit import ConfigurationError, Secret
+from metricsbridge.provider_kit import ConfigurationError, Secret, check_url
 
 _REGIONS: Final[Mapping[str, str]] = {
     **dict.fromkeys(
@@ -117,22 +116,3 @@ class ModelArtsV1Settings(ModelArtsSettings):
     network_rate_unit: float = attrs.field(default=1.0, validator=_above_zero)
     workspace_id: str | None = None
     pod_metrics: PodMetrics = attrs.field(default="yes", validator=attrs.validators.in_(("yes", "no", "probe")))
-
-
-def check_url(setting: str, url: str, /) -> str:
-    """Give the URL of an endpoint without a slash at its end; a bare host gets ``https://``.
-
-    Raises:
-        ConfigurationError: It has another scheme, or no host.
-    """
-    full = url if "://" in url else f"https://{url}"
-    try:
-        parts = urlsplit(full)
-        good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        good = False
-    if not good or not full.isprintable() or any(sign in full for sign in " @?#"):
-        raise ConfigurationError(
-            f"{setting}: write a URL such as https://host, without user, password, query and fragment"
-        )
-    return full.rstrip("/")

@@ -5,11 +5,10 @@
 import re
 from collections.abc import Mapping
 from typing import Any, Final, Literal
-from urllib.parse import urlsplit
 
 import attrs
 
-from metricsbridge.provider_kit import METRICS, ConfigurationError, Secret, parse_duration
+from metricsbridge.provider_kit import METRICS, ConfigurationError, Secret, check_url, parse_duration
 
 PercentOf = Literal["pod", "unit"]
 TimeAt = Literal["start", "end"]
@@ -118,22 +117,3 @@ class PaiSettings:
         if self.region is None:
             raise ConfigurationError(f"set region, such as region='cn-hangzhou', or {setting}")
         return f"https://{service}.{self.region}.aliyuncs.com"
-
-
-def check_url(setting: str, url: str, /) -> str:
-    """Give the URL of an endpoint without a slash at its end; a bare host gets ``https://``.
-
-    Raises:
-        ConfigurationError: It has another scheme, or no host, or more than host, port and path.
-    """
-    full = url if "://" in url else f"https://{url}"
-    try:
-        parts = urlsplit(full)
-        good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        good = False
-    if not good or not full.isprintable() or any(sign in full for sign in " @?#"):
-        raise ConfigurationError(
-            f"{setting}: write a URL such as https://host, without user, password, query and fragment"
-        )
-    return full.rstrip("/")

@@ -8,6 +8,7 @@ from yarl import URL
 
 from metricsbridge.errors import (
     AuthenticationError,
+    ConfigurationError,
     InvalidRequestError,
     NotFoundError,
     PermissionDeniedError,
@@ -18,6 +19,7 @@ from metricsbridge.http import (
     Request,
     Response,
     check_id,
+    check_url,
     classify_by_status,
     encode,
     encode_query,
@@ -224,3 +226,27 @@ def test_an_error_carries_the_code_and_the_wait_where_its_class_has_one():
     assert isinstance(throttled, ThrottledError)
     assert (throttled.status, throttled.code, throttled.retry_after_s) == (400, "Throttling.User", 3)
     assert make_error(NotFoundError, "gone", response, code="E.404").code == "E.404"
+
+
+@pytest.mark.parametrize(
+    ("given", "url"),
+    [
+        ("https://host", "https://host"), ("http://host:8080/", "http://host:8080"), ("host.example", "https://host.example"),
+        ("https://host/v3//", "https://host/v3"), ("http://[::1]:80", "http://[::1]:80"),
+    ],
+)  # fmt: skip
+def test_the_url_of_an_endpoint_has_no_slash_at_its_end(given, url):
+    assert check_url("endpoint", given) == url
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        "", "ftp://host", "https://", "https://user:pw@host", "https://host?x=1", "https://host#x", "https://ho st",
+        "https://host:port", "https://host:0", "https://host\n", "://host", "https://[::1",
+    ],
+)  # fmt: skip
+def test_what_is_no_url_of_an_endpoint_is_refused_with_the_setting(bad):
+    with pytest.raises(ConfigurationError, match="iam_endpoint: write a URL") as caught:
+        check_url("iam_endpoint", bad)
+    assert "pw" not in str(caught.value)
