@@ -195,16 +195,14 @@ def jobs_by_key(collection: Collection, /) -> Mapping[JobKey, Job]:
 def task_count(collection: Collection, /) -> int:
     """Count the tasks that delivered something."""
     series = collection.series
-    return len({(series.source_of(index), key.job, key.task) for index, key in enumerate(series.keys)})
+    return len({(series.source_of(index), key.job, key.task) for index, key in enumerate(series.keys) if key.task})
 
 
 def totals(collection: Collection, /) -> str:
     """Say how much was delivered."""
-    series = collection.series
-    return (
-        f"{len(series):,} series of {count(task_count(collection), 'task')} in "
-        f"{count(len(collection.jobs), 'job')}, {count(len(series.times), 'sample')}"
-    )
+    series, jobs, tasks = collection.series, count(len(collection.jobs), "job"), task_count(collection)
+    of = f"{count(tasks, 'task')} in {jobs}" if tasks else jobs
+    return f"{len(series):,} series of {of}, {count(len(series.times), 'sample')}"
 
 
 def sort_totals(counted: Iterable[JobTotals], /) -> list[JobTotals]:

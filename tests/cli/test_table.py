@@ -7,7 +7,7 @@ from rich.console import Console
 
 from metricsbridge.cli._account import absent, failed
 from metricsbridge.cli._render import print_collection, print_jobs
-from metricsbridge.cli._table import make_groups, make_row
+from metricsbridge.cli._table import make_groups, make_row, totals
 from metricsbridge.collection import Collection
 from metricsbridge.errors import ThrottledError
 from metricsbridge.model import Absence, Accelerators, Failure, Job, JobStatus, Task, Window
@@ -192,3 +192,9 @@ def test_several_sources_are_named_and_each_has_an_everything_of_its_own(capsys)
     assert "everything · 1 task of 1 job: j0 (w1)" in out
     print_collection(Console(width=100), one, rows=0)
     assert "src" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("task", "said"), [("w0", "1 series of 1 task in 1 job"), ("", "1 series of 1 job")])
+def test_the_totals_count_tasks_where_there_are_any(task: str, said: str) -> None:
+    one = Collection(series=series("j", task, "hw.power", [990], [1.0], "W"), jobs=(job("j", 990),), as_of_ms=NOW)
+    assert totals(one) == f"{said}, 1 sample"
