@@ -9,7 +9,8 @@ import re
 from contextlib import suppress
 from enum import Enum
 from pathlib import Path
-from typing import Any, Final, Literal, TypeVar, get_args, get_origin
+from types import UnionType
+from typing import Any, Final, Literal, TypeVar, Union, get_args, get_origin
 
 import attrs
 import cattrs
@@ -138,7 +139,19 @@ def _of_list(kind: Any, converter: cattrs.Converter) -> Any:
     return structure
 
 
+def _is_optional_number(kind: Any) -> bool:
+    return get_origin(kind) in (Union, UnionType) and set(get_args(kind)) in ({int, type(None)}, {float, type(None)})
+
+
+def _of_optional_number(kind: Any) -> Any:
+    number = next(each for each in get_args(kind) if each is not type(None))
+    structure = _structure_int if number is int else _structure_float
+    return lambda value, _: None if value is None or value == "" else structure(value, number)
+
+
 _ENVELOPES = make_converter()
+_ENVELOPES.register_structure_hook_factory(_is_optional_number, _of_optional_number)
+"""A vendor that quotes its numbers writes none as empty text."""
 
 
 def parse_json(body: bytes, /) -> Any:

@@ -63,6 +63,7 @@ class Cloud:
         task_ids: The ids of a job's tasks, in the fleet's order.
         served: What it serves of a job on a level.
         digits: How exactly it writes what there is of a job.
+        of_cards: Whether it has a metric for each card alone, so that a task's is their mean.
         other_digits: How exactly where another of its routes is taken, as when the answer to a probe was lost.
     """
 
@@ -72,12 +73,16 @@ class Cloud:
     task_ids: Callable[[Fleet, FleetJob], Sequence[str]]
     served: Callable[[Fleet, FleetJob, Level], Sequence[str]]
     digits: Callable[[Fleet, FleetJob], Digits]
+    of_cards: Callable[[Fleet, FleetJob, str], bool] = lambda fleet, job, metric: False
     other_digits: Digits | None = None
 
     def truth(
         self, fleet: Fleet, job: FleetJob, task: str, metric: str, minutes: Int64, *, device: int | None = None
     ) -> Float64:
         """Give float64[N], what must be read of a task or one of its devices at those minutes."""
+        if device is None and self.of_cards(fleet, job, metric):
+            cards = [self.truth(fleet, job, task, metric, minutes, device=card) for card in range(job.devices)]
+            return mean(cards) if cards else np.full(len(minutes), np.nan)
         return self.digits(fleet, job).write(metric, fleet.wire_values(job, task, metric, minutes, device=device))
 
     def truth_of_job(self, fleet: Fleet, job: FleetJob, metric: str, minutes: Int64) -> Float64:
@@ -110,13 +115,11 @@ def _v1_served(fleet: Fleet, job: FleetJob, level: Level) -> Sequence[str]:
 
 
 def _pai_served(fleet: Fleet, job: FleetJob, level: Level) -> Sequence[str]:
-    """Give what GetJobMetrics serves, or CloudMonitor: the mean over cards, which is no number of the fleet's, not."""
+    """Give what GetJobMetrics serves, or CloudMonitor."""
     every = [name for name in (*UTILIZATIONS, *RATES) if not name.startswith("hw.npu.")]
     if pai.is_general(fleet, job):
         return every if level == "task" else ()
-    if level == "task":
-        return [name for name in every if name != "hw.gpu.utilization"]
-    return ("hw.gpu.utilization",)
+    return every if level == "task" else ("hw.gpu.utilization",)
 
 
 CLOUDS: Final = (
@@ -151,6 +154,7 @@ CLOUDS: Final = (
         task_ids=pai.pod_ids,
         served=_pai_served,
         digits=lambda fleet, job: PAI if pai.is_general(fleet, job) else EXACT,
+        of_cards=lambda fleet, job, metric: metric == "hw.gpu.utilization" and not pai.is_general(fleet, job),
         other_digits=EXACT,
     ),
 )

@@ -142,10 +142,11 @@ def decode_number_arrays_reference(body: bytes, schema: NumberArrays, /) -> Name
     doubtful: list[bool] = []
     decimals = False
     document = _parse(body)
-    holder = _member(document, schema.series, (list, dict)) if schema.series else document
+    holder = _member(document, schema.series, (list, dict, type(None))) if schema.series else document
     for name, array in _named_arrays(holder, schema):
-        nested = schema.text and array and all(isinstance(item, list) for item in array)
-        for numbers in array if nested else [array]:
+        nested = schema.text and any(isinstance(item, list) for item in array)
+        for given in array if nested else [array]:
+            numbers = _checked(_empty(given, schema), list, "a list among numbers")
             names.append(name)
             lengths.append(len(numbers))
             for number in numbers:
@@ -164,10 +165,18 @@ def decode_number_arrays_reference(body: bytes, schema: NumberArrays, /) -> Name
     )
 
 
+def _empty(value: Any, schema: NumberArrays) -> Any:
+    return [] if value is None and schema.text else value
+
+
 def _named_arrays(holder: Any, schema: NumberArrays) -> list[tuple[str, list[Any]]]:
     if schema.name:
-        entries = _checked(holder, list, "the series are no list")
-        return [(_member(entry, schema.name, str), _member(entry, schema.values, list)) for entry in entries]
+        entries = _checked(_empty(holder, schema), list, "the series are no list")
+        arrays = [_empty(_member(entry, schema.values, (list, type(None))), schema) for entry in entries]
+        return [
+            (_member(entry, schema.name, str), _checked(array, list, "the values are no list"))
+            for entry, array in zip(entries, arrays, strict=True)
+        ]
     members = _checked(holder, dict, "the series are no object")
     return [(name, array) for name, array in members.items() if isinstance(array, list)]
 

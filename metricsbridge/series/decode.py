@@ -38,7 +38,7 @@ class NumberArrays:
         values: The member of each entry that holds the numbers.
         missing: The number that means "no value"; None where there is none. ``null`` always means it.
         text: Whether numbers may stand in strings, where ``""`` and ``"NaN"`` mean "no value" too; then an array of
-            arrays stands for several series of one name.
+            arrays stands for several series of one name, and ``null`` for an empty array.
         doubtful: With ``text``, a string that is a number or means "no value", which only the reader can tell: where it
             stands, ``NamedArrays.doubtful`` says so.
         interval: A member of the document with one number for all series; "" is none.
@@ -152,6 +152,8 @@ def _keyed(found: Any, path: str) -> Iterator[_Array]:
 
 
 def _listed(found: Any, schema: NumberArrays, path: str) -> Iterator[_Array]:
+    if found is None and schema.text:
+        return
     if not isinstance(found, list):
         raise wrong(path, "expected a list")
     for index, entry in enumerate(found):
@@ -159,6 +161,8 @@ def _listed(found: Any, schema: NumberArrays, path: str) -> Iterator[_Array]:
         if not isinstance(name, str):
             raise wrong(f"{path}[{index}].{schema.name}", "expected text")
         values = _member(entry, schema.values, f"{path}[{index}]")
+        if values is None and schema.text:
+            values = []
         if not isinstance(values, list):
             raise wrong(f"{path}[{index}].{schema.values}", "expected a list")
         yield name, values, f"{path}[{index}].{schema.values}"
@@ -166,8 +170,11 @@ def _listed(found: Any, schema: NumberArrays, path: str) -> Iterator[_Array]:
 
 def _split(name: str, values: list[Any], path: str, *, nested: bool) -> Iterator[_Array]:
     """Give an array, or where it is an array of arrays each of those."""
-    if nested and values and all(isinstance(value, list) for value in values):
-        yield from [(name, value, f"{path}[{index}]") for index, value in enumerate(values)]
+    if nested and any(isinstance(value, list) for value in values):
+        for index, value in enumerate(values):
+            if value is not None and not isinstance(value, list):
+                raise wrong(f"{path}[{index}]", "expected a list, as its neighbours are")
+            yield name, value or [], f"{path}[{index}]"
     else:
         yield name, values, path
 

@@ -59,5 +59,8 @@ V1: Final[Mapping[str, Entry]] = MappingProxyType({
 V1_DEVICES: Final = ("hw.gpu.utilization", "hw.gpu.memory.utilization")
 """What there is for each card: ``statistic_type`` is for GPUs only (ModelArts API reference, metric-statistic)."""
 
+V1_KNOWN: Final = tuple([entry.metric for entry in V1.values()])
+"""What is read of a pod and of a job where API v1 gives it."""
+
 V1_SERVED: Final = tuple([entry.metric for entry in V1.values() if not entry.metric.startswith("hw.npu.")])
-"""What API v1 documents, of a pod and of a job."""
+"""Of these, what API v1 documents, of a pod and of a job."""

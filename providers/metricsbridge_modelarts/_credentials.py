@@ -257,15 +257,15 @@ class TokenAuthenticator:
         except ProviderError as error:
             _hide(self.settings.password, error)
             raise
-        token = response.headers.get("X-Subject-Token", "")
-        if not token:
+        token = Secret(response.headers.get("X-Subject-Token", ""))
+        if not token.reveal():
             raise AuthenticationError("IAM answered without a token: check iam_endpoint", status=response.status)
         expires = decode_json(response.body, _TokenAnswer).token.expires_at
         try:
             expires_ms = parse_instant(datetime.fromisoformat(expires))
         except ValueError as error:
             raise DecodeError("the token's expires_at is no time with a zone", path="$.token.expires_at") from error
-        return TokenCredential(Secret(token), expires_ms=expires_ms)
+        return TokenCredential(token, expires_ms=expires_ms)
 
     def sign(self, request: Request, credential: Credential, now_ms: int, nonce: str, /) -> Request:
         """Give the request with the token."""

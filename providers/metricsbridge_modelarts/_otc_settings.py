@@ -52,12 +52,12 @@ class OtcModelArtsSettings(ModelArtsV1Settings):
         return self._host("endpoint", self.endpoint)
 
     def iam_url(self) -> str:
-        """Give the URL of IAM, without the ``/v3`` that OpenStack's tools write behind it.
+        """Give the URL of IAM, without the ``/v3``, or the path to its tokens, that users of OpenStack write behind it.
 
         Raises:
             ConfigurationError: Neither an endpoint nor a known region is set.
         """
-        return self._host("iam_endpoint", self.iam_endpoint).removesuffix("/v3")
+        return self._host("iam_endpoint", self.iam_endpoint).removesuffix("/auth/tokens").removesuffix("/v3")
 
     def _host(self, setting: str, named: str | None) -> str:
         if named:

@@ -37,10 +37,9 @@ if TYPE_CHECKING:
     from metricsbridge.provider_kit import Call, Level, NamedArrays
 
 _FILLER: Final = "0"
-_POD: Final = NumberArrays(
-    series="metrics", name="metric", values="value", text=True, doubtful=_FILLER, interval="interval"
-)
-_JOB: Final = NumberArrays(series="system_metric_list", text=True, doubtful=_FILLER, interval="interval")
+_JOB: Final = NumberArrays(series="system_metric_list", missing=-1.0, text=True, doubtful=_FILLER, interval="interval")
+_POD: Final = attrs.evolve(_JOB, series="metrics", name="metric", values="value")
+"""What the service's newer API writes for a gap, -1, is no number here either."""
 
 _LONGEST_INTERVAL: Final = 24 * 60
 """In minutes; a longer interval is none."""
@@ -125,18 +124,24 @@ def member_of(body: bytes, name: str, /) -> Any:
 
 
 def fillers(
-    bare: NDArray[np.bool_], lengths: Sequence[int], *, decimals: bool, lived: Sequence[tuple[int, int]]
+    bare: NDArray[np.bool_],
+    lengths: Sequence[int],
+    *,
+    decimals: bool,
+    lived: Sequence[tuple[int, int]],
+    gaps: NDArray[np.bool_] | None = None,
 ) -> NDArray[np.bool_]:
     """Tell which bare zeros stand for "nothing was measured".
 
     They do where any number of the answer has decimals, as then a measured zero has them too; where every series that
-    is long enough has one at that place; and outside of the job's life.
+    has something at that place has one; and outside of the job's life.
 
     Args:
         bare: bool[N], whether a value is written ``0``.
         lengths: S numbers of values.
         decimals: Whether any number of the answer has decimals.
         lived: S ranges ``[first, last)`` of places that touch the job's life.
+        gaps: bool[N], which values are missing whatever the zeros are.
 
     Returns:
         bool[N]; never true for what is not a bare zero.
@@ -144,7 +149,8 @@ def fillers(
     if decimals or not bare.any():
         return bare
     places = np.concatenate([np.arange(length) for length in lengths])
-    everywhere = np.bincount(places[bare], minlength=max(lengths)) == np.bincount(places)
+    something = places if gaps is None else places[~gaps]
+    everywhere = np.bincount(places[bare], minlength=max(lengths)) == np.bincount(something, minlength=max(lengths))
     first, last = (np.repeat([bounds[side] for bounds in lived], lengths) for side in (0, 1))
     result: NDArray[np.bool_] = bare & (everywhere[places] | (places < first) | (places >= last))
     return result
@@ -166,7 +172,10 @@ def to_batch(arrays: NamedArrays, call: Call, received_ms: int, /, *, dialect: D
             anchoring.lived(first, length, interval_ms=interval_ms)
             for first, length in zip(first_ms, lengths, strict=True)
         ]
-        values[fillers(arrays.doubtful, lengths, decimals=arrays.decimals, lived=lived)] = np.nan
+        gaps = np.isnan(values)
+        values[fillers(arrays.doubtful, lengths, decimals=arrays.decimals, lived=lived, gaps=gaps)] = np.nan
+        if not reading.cards:
+            _drop_idle(values, arrays.doubtful, arrays.offsets.tolist(), layout.metrics)
     batch = SeriesBatch(
         keys=tuple([
             SeriesKey(job, task, device, metric)
@@ -181,9 +190,43 @@ def to_batch(arrays: NamedArrays, call: Call, received_ms: int, /, *, dialect: D
         times=regular_times(lengths, first_ms, interval_ms),
         values=values,
     )  # fmt: skip
-    if anchoring.everything and len(layout.kept) == count:
+    if not anchoring.everything or len(layout.kept) < count:
+        batch = batch.select([i for i in layout.kept if anchoring.everything or layout.metrics[i] in call.metrics])
+    return batch if reading.per == "device" else _means_of_cards(batch)
+
+
+def _means_of_cards(batch: SeriesBatch) -> SeriesBatch:
+    """Give one series for each metric: where the service gives one for each card unasked, their mean.
+
+    Cards of which some have more values than others have no mean: which of them belong together is not known.
+    """
+    if len(set(batch.keys)) == len(batch):
         return batch
-    return batch.select([i for i in layout.kept if anchoring.everything or layout.metrics[i] in call.metrics])
+    groups: dict[SeriesKey, list[int]] = {}
+    for index, key in enumerate(batch.keys):
+        groups.setdefault(key, []).append(index)
+    values, kept = batch.values.copy(), []
+    for indices in groups.values():
+        cards = [batch.samples(index)[1] for index in indices]
+        if len({len(card) for card in cards}) == 1:
+            present = ~np.isnan(cards)
+            counts = np.count_nonzero(present, axis=0)
+            sums = np.sum(np.where(present, cards, 0.0), axis=0)
+            first = batch.offsets[indices[0]]
+            means = np.full(len(counts), np.nan)
+            values[first : first + len(counts)] = np.divide(sums, counts, out=means, where=counts > 0)
+            kept.append(indices[0])
+    return attrs.evolve(batch, values=values).select(kept)
+
+
+def _drop_idle(
+    values: NDArray[np.float64], bare: NDArray[np.bool_], bounds: Sequence[int], metrics: Sequence[str]
+) -> None:
+    """Take away series of GPUs that are bare zeros throughout, of a job that is not known to have any."""
+    for index, metric in enumerate(metrics):
+        part = slice(bounds[index], bounds[index + 1])
+        if metric in V1_DEVICES and (bare[part] | np.isnan(values[part])).all():
+            values[part] = np.nan
 
 
 def _interval_ms(minutes: float | None) -> int:
@@ -210,7 +253,7 @@ class _Layout:
 
 @lru_cache(maxsize=64)
 def _layout(names: tuple[str, ...], per: Level, cards: int, dialect: Dialect) -> _Layout:
-    owners = _cards(names, cards) if per == "device" else {index: (name, "") for index, name in enumerate(names)}
+    owners = _cards(names, cards) if per == "device" else _wholes(names)
     named = [owners.get(index, (name, "")) for index, name in enumerate(names)]
     entries = [_entry(name, dialect.provider) for name, _ in named]
     units = {"": 1.0, "disk": dialect.disk, "network": dialect.network}
@@ -242,7 +285,7 @@ def _cards(names: Sequence[str], cards: int) -> Mapping[int, tuple[str, str]]:
     groups: dict[str, list[tuple[int, str]]] = {}
     for index, name in enumerate(names):
         metric, card = _split(name)
-        groups.setdefault(metric, []).append((index, card))
+        groups.setdefault(_lower(metric), []).append((index, card))
     found: dict[int, tuple[str, str]] = {}
     for metric, series in groups.items():
         numbered = [(index, card) for index, card in series if card]
@@ -252,6 +295,23 @@ def _cards(names: Sequence[str], cards: int) -> Mapping[int, tuple[str, str]]:
         elif entry is not None and entry.metric in V1_DEVICES and (len(series) > 1 or cards <= 1):
             found.update({index: (metric, str(card)) for card, (index, _) in enumerate(series)})
     return dict(sorted(found.items()))
+
+
+def _wholes(names: Sequence[str]) -> Mapping[int, tuple[str, str]]:
+    """Give the series of a pod or job as a whole, as index to (the metric's name, "").
+
+    A card's series under a name of its own counts for the mean over all cards, unless that stands beside it.
+    """
+    plain = {_lower(name) for name in names}
+    found = {}
+    for index, name in enumerate(names):
+        metric, card = _split(name)
+        entry = V1.get(_lower(metric)) if card else None
+        if entry is None or entry.metric not in V1_DEVICES:
+            found[index] = name, ""
+        elif _lower(metric) not in plain:
+            found[index] = metric, ""
+    return found
 
 
 def _split(name: str) -> tuple[str, str]:

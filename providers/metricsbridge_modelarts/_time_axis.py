@@ -6,11 +6,12 @@ The documents name no anchor. A recorded job has exactly one value for each cale
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
 
 import attrs
 
 if TYPE_CHECKING:
+    from metricsbridge.provider_kit import Job, JobStatus
     from metricsbridge_modelarts._settings import Anchor
 
 MINUTE_MS: Final = 60_000
@@ -21,35 +22,99 @@ RETENTION_MS: Final = 3 * 24 * 60 * MINUTE_MS
 _SLACK: Final = 5
 """So many values fewer than intervals are no sign of a cut series."""
 
+_WHOLE: Final = 0.95
+"""Of its life, the share that a series has at least which lacks some values and is not cut."""
+
+_HOUR_MS: Final = 3_600_000
+
+
+@attrs.frozen
+class Progress:
+    """How far a job had come when it was described: kept in ``Job.payload``.
+
+    Attributes:
+        ran_ms: How long it had run by the service's own clock; None where that is not told.
+        described_ms: When that was, by ours.
+    """
+
+    ran_ms: int | None
+    described_ms: int
+
+
+@attrs.frozen
+class Life:
+    """When a job began and ended, ms since the epoch, as far as the service tells; and how far it has come."""
+
+    start_ms: int | None
+    end_ms: int | None
+    progress: Progress | None
+
+    @classmethod
+    def of(cls, status: JobStatus, start_time: int | None, duration: int | None, described_ms: int, /) -> Self:
+        """Read the service's ``start_time`` (0 of a job that never started) and ``duration``, both in ms."""
+        start_ms = start_time or None
+        if start_ms is None:
+            return cls(None, None, None)
+        end_ms = start_ms + duration if status.terminal and duration is not None else None
+        return cls(start_ms, end_ms, None if end_ms is not None else Progress(duration, described_ms))
+
 
 @attrs.frozen
 class Anchoring:
-    """What the times of a series are counted from: kept in ``Job.payload`` and ``Call.payload``.
+    """What the times of a series are counted from: kept in ``Call.payload``.
 
     Attributes:
         start_ms: The job's start.
         end_ms: Its end; None while it runs.
         anchor: As in the settings.
         everything: Whether all metrics of the answer are wanted, those outside the catalog too.
+        ended: Whether the job has ended, perhaps at a time that is not known.
+        progress: Of a job without an end.
     """
 
     start_ms: int
     end_ms: int | None
     anchor: Anchor
     everything: bool = True
-    ended: bool = False  # perhaps at a time that is not known
+    ended: bool = False
+    progress: Progress | None = None
+
+    @classmethod
+    def of(cls, job: Job, anchor: Anchor, /, *, everything: bool) -> Self:
+        """Give what a job's series are counted from."""
+        progress = job.payload if isinstance(job.payload, Progress) else None
+        return cls(job.start_time_ms or 0, job.end_time_ms, anchor, everything, job.status.terminal, progress)
 
     def first_ms(self, count: int, received_ms: int, *, interval_ms: int = MINUTE_MS) -> tuple[int, int]:
         """Give the time of the first of ``count`` values, and how far it may be off, both in ms."""
         start = self.start_ms // MINUTE_MS * MINUTE_MS
-        # A running job's current interval is not complete, so it is not there yet.
-        last = (self.end_ms if self.end_ms is not None else received_ms - interval_ms) - start
-        expected = last // interval_ms + 1
-        known = self.end_ms is not None or not self.ended
-        cut = known and expected * interval_ms > RETENTION_MS and count < expected - _SLACK
+        expected = (self._last_ms(count, received_ms, interval_ms) - start) // interval_ms + 1
+        missing = expected - count
+        if self.end_ms is None and self.ended:  # nobody knows how many there should be
+            if self.anchor == "end":
+                return start + missing * interval_ms, max(missing + 1, 2) * interval_ms
+            may_be_cut = count * interval_ms > RETENTION_MS - _HOUR_MS
+            return start, max(missing + 1, 1) * interval_ms if may_be_cut else interval_ms
+        near = abs(count * interval_ms - RETENTION_MS) <= _HOUR_MS
+        cut = missing > _SLACK and expected * interval_ms > RETENTION_MS and (near or count < _WHOLE * expected)
         if self.anchor == "end" or (self.anchor == "auto" and cut):
-            return start + (expected - count) * interval_ms, 2 * interval_ms
-        return start, interval_ms
+            return start + missing * interval_ms, 2 * interval_ms
+        return start, interval_ms if missing <= _SLACK else (missing + 1) * interval_ms
+
+    def _last_ms(self, count: int, received_ms: int, interval_ms: int) -> int:
+        """Give a time in the last interval that the series can have a value of.
+
+        A running job's current interval is not complete. How far it has come, the service's own account says best: our
+        clock may be another one, and a state that is not known here may be one of an ended job.
+        """
+        if self.end_ms is not None:
+            return self.end_ms
+        progress = self.progress
+        if progress is not None and progress.ran_ms is not None:
+            ran_ms = progress.ran_ms + max(0, received_ms - progress.described_ms)
+            if ran_ms + _SLACK * interval_ms >= count * interval_ms:  # else it is not kept up to date while a job runs
+                return self.start_ms + ran_ms - interval_ms
+        return received_ms - interval_ms
 
     def lived(self, first_ms: int, count: int, *, interval_ms: int) -> tuple[int, int]:
         """Give which of ``count`` intervals from that time on touch the job's life, as ``[first, last)``."""

@@ -9,6 +9,7 @@ give in different types is read here without complaint.
 # Annotations are read at run time here, to decode into.
 
 import json
+import math
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -43,9 +44,15 @@ STATUSES: Final[Mapping[int, JobStatus]] = {
 """The vendor's ``status`` to ours; anything else is unknown. Source: ModelArts API reference, job statuses."""
 
 
-def status_of(number: int | None, /) -> JobStatus:
-    """Give our status of the vendor's number; unknown where there is none, or one that is not documented."""
-    return STATUSES.get(number, JobStatus.UNKNOWN) if number is not None else JobStatus.UNKNOWN
+def status_of(status: Any, /) -> JobStatus:
+    """Give our status of the vendor's number, which may stand in text; unknown for whatever else stands there."""
+    number = int(status) if isinstance(status, str) and status.isascii() and status.isdigit() else status
+    return STATUSES.get(number, JobStatus.UNKNOWN) if type(number) is int else JobStatus.UNKNOWN
+
+
+def word_of(status: Any, /) -> str:
+    """Give the vendor's own word for a status; "" where there is none."""
+    return str(status) if isinstance(status, (int, str)) else ""
 
 
 @attrs.frozen
@@ -54,7 +61,7 @@ class JobRow:
 
     job_id: int
     job_name: str | None = None
-    status: int | None = None
+    status: Any = None
     create_time: int | None = None
     version_count: int | None = None
 
@@ -78,7 +85,7 @@ class Version:
     version_id: int
     job_name: str | None = None
     version_name: str | None = None
-    status: int | None = None
+    status: Any = None
     create_time: int | None = None
     start_time: int | None = None
     duration: int | None = None
@@ -104,7 +111,7 @@ class CountedVersion:
 
     version_id: int
     version_name: str | None = None
-    status: int | None = None
+    status: Any = None
     create_time: int | None = None
     start_time: int | None = None
     npu_num: int | None = None
@@ -132,8 +139,8 @@ def names_of(value: Any, /) -> tuple[str, ...]:
         try:
             parsed = json.loads(value)
         except ValueError:
-            parsed = None
-        value = parsed if isinstance(parsed, list) else value.split(",")
+            parsed = value.strip().removeprefix("[").removesuffix("]")
+        value = parsed.split(",") if isinstance(parsed, str) else parsed
     names = [item.strip() for item in value if isinstance(item, str)] if isinstance(value, list) else []
     return tuple(dict.fromkeys([name for name in names if name]))
 
@@ -174,6 +181,7 @@ def evaluations_of(document: Any, /) -> tuple[Evaluation, ...]:
     if not isinstance(document, dict):
         return ()
     classes, total = document.get("metric"), document.get("total_metric")
+    classes = [classes] if isinstance(classes, dict) else classes
     found = [
         Evaluation(
             class_id=_text(_object(entry.get("metric_meta")).get("class_id"), default=str(index)),
@@ -196,9 +204,16 @@ def _text(value: Any, *, default: str = "") -> str:
 
 
 def _metrics(value: Any) -> dict[str, float]:
-    """Give the numbers of an object but for ``id``, which stands among the total's metrics."""
-    return {
-        name: float(number)
-        for name, number in _object(value).items()
-        if name != "id" and type(number) in (int, float)
-    }  # fmt: skip
+    """Give the numbers of an object, also those in text, but for ``id``, which stands among the total's metrics."""
+    found = {name: _finite(number) for name, number in _object(value).items() if name != "id"}
+    return {name: number for name, number in found.items() if number is not None}
+
+
+def _finite(value: Any) -> float | None:
+    if type(value) not in (int, float, str):
+        return None
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None

@@ -8,11 +8,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from metricsbridge.provider_kit import ConfigurationError, JobStatus, JobTotals, check_id, decode_json
+from metricsbridge.provider_kit import (
+    ConfigurationError,
+    InvalidRequestError,
+    JobStatus,
+    JobTotals,
+    ServiceUnavailableError,
+    check_id,
+    decode_json,
+)
 from metricsbridge_modelarts import v1
 from metricsbridge_modelarts._otc_credentials import completed
 from metricsbridge_modelarts._projects import look_up_project
-from metricsbridge_modelarts._wire_v1 import STATUSES, CountedPage, CountedVersion, status_of
+from metricsbridge_modelarts._wire_v1 import STATUSES, CountedPage, CountedVersion, status_of, word_of
 from metricsbridge_modelarts.v1 import ModelArtsV1
 
 if TYPE_CHECKING:
@@ -22,6 +30,9 @@ if TYPE_CHECKING:
     from metricsbridge_modelarts._otc_settings import OtcModelArtsSettings
 
 LIST_ALL_VERSIONS: Final = "ListAllTrainingJobVersions"
+_PAGE_SIZE: Final = 1000
+"""Of a service that does not give everything at once."""
+
 OPERATIONS: Final = (*v1.OPERATIONS, LIST_ALL_VERSIONS)
 
 
@@ -52,40 +63,55 @@ class OtcModelArts(ModelArtsV1):
         """Count the versions that match, and their devices; ``name`` and ``created`` are filtered here."""
         found = [row for row in await self._counted(search) if _matches(row, search)]
         newest = sorted(found, key=lambda row: row.create_time or 0, reverse=True)[: search.limit]
-        groups: dict[int | None, list[CountedVersion]] = {}
+        groups: dict[str, list[CountedVersion]] = {}
         for row in newest:
-            groups.setdefault(row.status, []).append(row)
+            groups.setdefault(word_of(row.status), []).append(row)
         return [
             JobTotals(
-                status=status_of(number),
-                vendor_status="" if number is None else str(number),
+                status=status_of(rows[0].status),
+                vendor_status=word,
                 jobs=len(rows),
                 gpus=sum([row.gpu_num or 0 for row in rows]),
                 npus=sum([row.npu_num or 0 for row in rows]),
             )
-            for number, rows in groups.items()
+            for word, rows in groups.items()
         ]
 
     async def _counted(self, search: JobSearch) -> list[CountedVersion]:
-        """Give all rows: a limit of 0 asks for everything, and where that was not all, for the rest after it."""
+        """Give all rows: a limit of 0 asks for everything, and where that was not all, pages bring the rest.
+
+        Raises:
+            ServiceUnavailableError: The service says that there are more and does not give them.
+        """
         filters = (("sort_by", "create_time"), ("order", "desc"), *self._pool, *self._workspace)
         if search.status is not None and JobStatus.UNKNOWN not in search.status:
             numbers = [str(number) for number, status in STATUSES.items() if status in search.status]
             if not numbers:  # such as paused, which no job of this service is
                 return []
             filters = (*filters, ("status", ",".join(numbers)))
-        rows: dict[CountedVersion, None] = {}
-        size = 0
+        rows: dict[tuple[int, int | None], CountedVersion] = {}
+        size, total = 0, None
         while True:
             params = (*filters, ("offset", str(len(rows))), ("limit", str(size)))
-            response = await self._get(LIST_ALL_VERSIONS, "/versions", params)
+            try:
+                response = await self._get(LIST_ALL_VERSIONS, "/versions", params)
+            except InvalidRequestError:
+                if size:
+                    raise
+                size = _PAGE_SIZE  # a service that does not know 0
+                continue
             page = decode_json(response.body, CountedPage)
-            before = len(rows)
-            rows.update(dict.fromkeys(page.versions or ()))
-            size = size or len(rows)
-            # The count may be that of all versions, matching or not; and what brings nothing new would go on for ever.
-            if len(rows) == before or page.total_count is None or len(rows) >= page.total_count:
-                return [*rows]
+            found = {(row.version_id, row.create_time): row for row in page.versions or ()}
+            new, total = len(found.keys() - rows.keys()), page.total_count
+            rows = found | rows  # of a row that comes again, what was read first
+            if total is None or len(rows) >= total:
+                return [*rows.values()]
+            if not new and size:
+                # The count may be that of all versions, matching or not, or of all that were ever created.
+                if rows or len(filters) > 2:
+                    return [*rows.values()]
+                raise ServiceUnavailableError(f"the service tells of {total} versions of jobs and gives none")
+            size = size or len(rows) or _PAGE_SIZE
 
 
 def _matches(row: CountedVersion, search: JobSearch) -> bool:

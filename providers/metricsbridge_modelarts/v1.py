@@ -11,12 +11,15 @@ from collections import Counter
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Final
 
+import attrs
+
 from metricsbridge.provider_kit import (
     Call,
     InvalidRequestError,
     Job,
     JobTotals,
     NotFoundError,
+    PermissionDeniedError,
     Request,
     SeriesBatch,
     Task,
@@ -24,10 +27,10 @@ from metricsbridge.provider_kit import (
     path_segment,
     vendor_metric,
 )
-from metricsbridge_modelarts._catalog import V1_DEVICES, V1_SERVED
+from metricsbridge_modelarts._catalog import V1_DEVICES, V1_KNOWN, V1_SERVED
 from metricsbridge_modelarts._projects import project_of
 from metricsbridge_modelarts._series_v1 import Dialect, Reading, decode_job, decode_pod, member_of, to_batch
-from metricsbridge_modelarts._time_axis import MINUTE_MS, RETENTION_MS, Anchoring
+from metricsbridge_modelarts._time_axis import MINUTE_MS, RETENTION_MS, Anchoring, Life
 from metricsbridge_modelarts._wire_v1 import (
     JobPage,
     JobRow,
@@ -38,6 +41,7 @@ from metricsbridge_modelarts._wire_v1 import (
     evaluations_of,
     names_of,
     status_of,
+    word_of,
 )
 
 if TYPE_CHECKING:
@@ -98,22 +102,24 @@ class ModelArtsV1:
                 is not written ``job_id/version_id``.
         """
         path = _path(job_id)
-        version = decode_json((await self._get(SHOW_VERSION, path)).body, Version)
+        response = await self._get(SHOW_VERSION, path)
+        version = decode_json(response.body, Version)
         pods = await self._pods(path) if version.start_time and self._pod_metrics != "no" else ()
-        return _job(job_id, version, tasks=tuple([Task(id=pod) for pod in pods]))
+        job = _job(job_id, version, response.received_ms)
+        return attrs.evolve(job, tasks=tuple([Task(id=pod) for pod in pods]))
 
     async def _pods(self, path: str) -> tuple[str, ...]:
         """Give the pods whose metrics are served; a pod is named as its log file."""
         try:
             body = (await self._get(LIST_LOG_FILES, f"{path}/log/file-names")).body
-        except NotFoundError:
+        except (NotFoundError, InvalidRequestError):
             return ()
         pods = names_of(decode_json(body, LogFiles).log_file_list) if body else ()
         if not pods or self._pod_metrics == "yes":
             return pods
         try:
             await self._get(SHOW_POD, _pod_path(path, pods[0]), (("metrics", "CpuUsage"),))
-        except (NotFoundError, InvalidRequestError):
+        except (NotFoundError, InvalidRequestError, PermissionDeniedError):
             return ()
         return pods
 
@@ -148,11 +154,11 @@ class ModelArtsV1:
             number += 1
             page = await self._page_of_jobs(number)
             total = page.job_total_count
-            rows = [row for row in page.jobs or () if row.job_id not in seen]
+            rows = {row.job_id: row for row in page.jobs or () if row.job_id not in seen}
             # A page that brings nothing new comes from a service that does not page: it would come for ever.
             if not rows:
                 return
-            for row in rows:
+            for row in rows.values():
                 seen.add(row.job_id)
                 yield row
 
@@ -181,8 +187,8 @@ class ModelArtsV1:
                 break
             for version in versions:
                 name = version.job_name or page.job_name or row.job_name or ""
-                job = _job(f"{row.job_id}/{version.version_id}", version, name=name, partial=True)
-                found[version.version_id] = job, version.worker_server_num or 1
+                job = _job(f"{row.job_id}/{version.version_id}", version, response.received_ms, name=name)
+                found[version.version_id] = attrs.evolve(job, partial=True), version.worker_server_num or 1
         return [listed for listed in found.values() if _matches(listed[0], search)]
 
     async def job_totals(self, search: JobSearch, /) -> Sequence[JobTotals]:
@@ -206,15 +212,14 @@ class ModelArtsV1:
         """
         passed = vendor_metric(self._provider, "")
         served = SERVES[query.per]
-        asked = served if query.metrics is None else [m for m in query.metrics if m in served or m.startswith(passed)]
+        known = served if query.per == "device" else V1_KNOWN
+        asked = served if query.metrics is None else [m for m in query.metrics if m in known or m.startswith(passed)]
         if not asked:
             return ()
         whole = query.per == "job" or (query.per == "task" and not job.tasks and query.tasks is None)
         tasks = [""] if whole else [task.id for task in job.tasks if query.selects(task)]
         gpus = job.accelerators.count if job.accelerators is not None and job.accelerators.kind == "gpu" else 0
-        anchoring = Anchoring(
-            job.start_time_ms or 0, job.end_time_ms, self._anchor, query.metrics is None, job.status.terminal
-        )
+        anchoring = Anchoring.of(job, self._anchor, everything=query.metrics is None)
         payload = Reading(anchoring, "job" if whole else query.per, gpus)
         return [
             Call(
@@ -267,23 +272,19 @@ def _pod_path(path: str, pod: str) -> str:
     return f"{path}/pod/{path_segment(pod, 'pod name')}/metric-statistic"
 
 
-def _job(job_id: str, version: Version, *, name: str = "", tasks: tuple[Task, ...] = (), partial: bool = False) -> Job:
+def _job(job_id: str, version: Version, described_ms: int, *, name: str = "") -> Job:
     status = status_of(version.status)
-    start_ms = version.start_time or None
-    end_ms = None
-    if status.terminal and start_ms is not None and version.duration is not None:
-        end_ms = start_ms + version.duration
+    life = Life.of(status, version.start_time, version.duration, described_ms)
     return Job(
         id=job_id,
         name=" ".join([word for word in (version.job_name or name, version.version_name) if word]),
         status=status,
-        vendor_status="" if version.status is None else str(version.status),
+        vendor_status=word_of(version.status),
         create_time_ms=version.create_time,
-        start_time_ms=start_ms,
-        end_time_ms=end_ms,
+        start_time_ms=life.start_ms,
+        end_time_ms=life.end_ms,
         accelerators=accelerators_of(version),
-        tasks=tasks,
-        partial=partial,
+        payload=life.progress,
     )
 
 
@@ -293,8 +294,6 @@ def _created(listed: _Listed) -> int:
 
 def _may_match(row: JobRow, search: JobSearch) -> bool:
     """Tell whether a version of a job may match; a job of one version is that version."""
-    if search.name is not None and row.job_name is not None and search.name not in row.job_name:
-        return False
     if row.version_count != 1 or row.status is None or search.status is None:
         return True
     return status_of(row.status) in search.status

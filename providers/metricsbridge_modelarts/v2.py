@@ -35,7 +35,7 @@ from metricsbridge.provider_kit import (
 )
 from metricsbridge_modelarts._catalog import V2, Entry
 from metricsbridge_modelarts._projects import project_of
-from metricsbridge_modelarts._time_axis import MINUTE_MS, RETENTION_MS, Anchoring
+from metricsbridge_modelarts._time_axis import MINUTE_MS, RETENTION_MS, Anchoring, Life
 from metricsbridge_modelarts._wire import JobPage, TrainingJob
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class ModelArts:
         """
         url = f"{self._url}/training-jobs/{path_segment(job_id, 'job id')}"
         response = await self._transport.send(Request("GET", url, headers=self._headers, operation=SHOW_JOB))
-        return self._job(decode_json(response.body, TrainingJob))
+        return _job(decode_json(response.body, TrainingJob), response.received_ms)
 
     async def list_jobs(self, search: JobSearch, /) -> AsyncIterator[Job]:
         """Give the jobs that match, the newest first. The vendor's ``offset`` is a page number."""
@@ -103,11 +103,11 @@ class ModelArts:
         seen: set[str] = set()
         page_number = 0
         while True:
-            page = await self._search(search, page_number)
+            page, now_ms = await self._search(search, page_number)
             items = page.items or ()
             new = False
             for item in items:
-                job = self._job(item)
+                job = _job(item, now_ms)
                 # A job created between two pages moves others to the next one, where they come again.
                 if job.id in seen:
                     continue
@@ -124,7 +124,7 @@ class ModelArts:
             if not new or (page.count is not None and len(seen) >= page.count):
                 return
 
-    async def _search(self, search: JobSearch, page_number: int) -> JobPage:
+    async def _search(self, search: JobSearch, page_number: int) -> tuple[JobPage, int]:
         filters = []
         if search.name is not None:
             filters.append({"key": "name", "operator": "like", "value": [search.name]})
@@ -143,25 +143,7 @@ class ModelArts:
             operation=LIST_JOBS,
         )  # fmt: skip
         response = await self._transport.send(request)
-        return decode_json(response.body, JobPage)
-
-    def _job(self, item: TrainingJob) -> Job:
-        status = PHASES.get(item.status.phase, JobStatus.UNKNOWN)
-        start_ms = item.status.start_time or None
-        end_ms = None
-        if status.terminal and start_ms is not None and item.status.duration is not None:
-            end_ms = start_ms + item.status.duration
-        return Job(
-            id=item.metadata.id,
-            name=item.metadata.name,
-            status=status,
-            vendor_status=item.status.phase,
-            create_time_ms=item.metadata.create_time,
-            start_time_ms=start_ms,
-            end_time_ms=end_ms,
-            accelerators=_accelerators(item),
-            tasks=tuple([Task(id=name) for name in item.status.tasks or ()]),
-        )
+        return decode_json(response.body, JobPage), response.received_ms
 
     def plan(self, job: Job, query: Query, /) -> Sequence[Call]:
         """Give one call for each task: the answer holds every metric, and only tasks have metrics."""
@@ -172,8 +154,7 @@ class ModelArts:
         asked = served if query.metrics is None else [m for m in query.metrics if m in served or m.startswith(passed)]
         if not asked:
             return ()
-        start_ms, everything = job.start_time_ms or 0, query.metrics is None
-        payload = Anchoring(start_ms, job.end_time_ms, self._anchor, everything, job.status.terminal)
+        payload = Anchoring.of(job, self._anchor, everything=query.metrics is None)
         return [
             Call(
                 operation=SHOW_METRICS, targets=((job.id, task.id),), metrics=tuple(asked), window=query.window,
@@ -191,6 +172,23 @@ class ModelArts:
         if not response.body:
             return SeriesBatch.empty()
         return to_batch(decode_number_arrays(response.body, _SCHEMA), call, response.received_ms)
+
+
+def _job(item: TrainingJob, described_ms: int) -> Job:
+    status = PHASES.get(item.status.phase, JobStatus.UNKNOWN)
+    life = Life.of(status, item.status.start_time, item.status.duration, described_ms)
+    return Job(
+        id=item.metadata.id,
+        name=item.metadata.name,
+        status=status,
+        vendor_status=item.status.phase,
+        create_time_ms=item.metadata.create_time,
+        start_time_ms=life.start_ms,
+        end_time_ms=life.end_ms,
+        accelerators=_accelerators(item),
+        tasks=tuple([Task(id=name) for name in item.status.tasks or ()]),
+        payload=life.progress,
+    )
 
 
 def to_batch(arrays: NamedArrays, call: Call, received_ms: int, /) -> SeriesBatch:

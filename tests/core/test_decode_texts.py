@@ -29,7 +29,8 @@ good_cells = st.one_of(numbers, numbers.map(json.dumps), st.sampled_from(["null"
 def texts(cell: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
     """The text of an array, or of an array of arrays."""
     array = st.lists(cell, max_size=6).map(lambda found: f"[{', '.join(found)}]")
-    return st.one_of(array, st.lists(array, max_size=3).map(lambda found: f"[{', '.join(found)}]"))
+    nested = st.lists(array | st.just("null"), max_size=3).map(lambda found: f"[{', '.join(found)}]")
+    return st.one_of(array, nested, st.sampled_from(["null", "{}", '"x"']))
 
 
 def listed(*arrays: str, more: str = "") -> bytes:
@@ -106,6 +107,12 @@ def test_an_array_of_arrays_is_several_series_of_one_name():
     assert found.values.tolist() == [1, 2, 3, 4]
 
 
+def test_null_stands_for_an_empty_array() -> None:
+    found = decode_number_arrays(listed("null", '[["1"], null]', "[null]"), LISTED)
+    assert (found.names, found.lengths) == (("m0", "m1", "m1", "m2"), (0, 1, 0, 1))
+    assert decode_number_arrays(b'{"metrics": null}', LISTED).names == ()
+
+
 def test_members_of_an_object_that_are_no_arrays_are_passed_over():
     body = b'{"system": {"cpu": ["1"], "interval": 5, "note": "x", "more": {"a": ["9"]}, "mem": []}}'
     found = decode_number_arrays(body, KEYED)
@@ -124,7 +131,7 @@ def test_the_document_itself_may_be_the_object():
         (listed('["1"]', '["1", " 2"]'), "$.metrics[1].value[1]"),
         (listed('["1", "inf"]'), "$.metrics[0].value[1]"),
         (listed('["1", true]'), "$.metrics[0].value[1]"),
-        (listed('["1", ["2"]]'), "$.metrics[0].value[1]"),
+        (listed('["1", ["2"]]'), "$.metrics[0].value[0]"),
         (listed('[["1"], ["2", "x"]]'), "$.metrics[0].value[1][1]"),
         (listed('{"0": "1"}'), "$.metrics[0].value"),
         (b'{"metrics": {"a": ["1"]}}', "$.metrics"),

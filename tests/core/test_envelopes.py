@@ -329,3 +329,20 @@ def test_values_of_python_are_read_as_well(monkeypatch):
 
 def test_a_path_of_the_wrong_type_is_refused():
     assert _problems(Files, {"ca": 3}) == [("$.ca", "expected a path, got a whole number")]
+
+
+@attrs.frozen
+class Quoted:
+    count: int | None = None
+    share: float | None = None
+    needed: int = 0
+
+
+def test_an_optional_number_that_is_quoted_and_empty_is_none():
+    assert decode_json(b'{"count": "", "share": ""}', Quoted) == Quoted(None, None)
+    assert decode_json(b'{"count": "5", "share": "0.5"}', Quoted) == Quoted(5, 0.5)
+    assert decode_json(b'{"count": null, "share": 1}', Quoted) == Quoted(None, 1.0)
+    for body, path in ((b'{"count": "x"}', "$.count"), (b'{"share": " "}', "$.share"), (b'{"needed": ""}', "$.needed")):
+        with pytest.raises(DecodeError) as caught:
+            decode_json(body, Quoted)
+        assert caught.value.path == path

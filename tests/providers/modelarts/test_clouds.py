@@ -264,3 +264,10 @@ async def test_what_a_service_echoes_of_the_account_is_not_shown(
     shown = str(caught.value) + repr(vars(caught.value))
     assert not any(secret in shown for secret in (PASSWORD, KEY, "t0ken-of-iam"))
     assert "***" in shown
+
+
+@pytest.mark.parametrize("cloud_file", [CLOUD.replace("security_token:", "token:")], indirect=True)
+async def test_a_token_beside_a_key_is_the_temporary_key_s(monkeypatch: pytest.MonkeyPatch, cloud_file: Path) -> None:
+    (call,) = await ask(monkeypatch, {"OS_CLIENT_CONFIG_FILE": str(cloud_file)}, cloud="keys")
+    assert call.headers["X-Security-Token"] == "cloud-temporary"
+    assert "X-Auth-Token" not in call.headers

@@ -160,6 +160,7 @@ async def test_a_service_that_is_not_known_is_named(settings: dict[str, Any], wo
         ({"region": "eu-ch2"}, "iam-pub.eu-ch2.sc.otc.t-systems.com"),
         ({"iam_endpoint": "https://iam.example.test:443/v3/"}, "iam.example.test:443"),
         ({"iam_endpoint": "iam.example.test/v3"}, "iam.example.test"),
+        ({"iam_endpoint": "https://iam.example.test/v3/auth/tokens"}, "iam.example.test"),
     ],
 )
 async def test_the_project_is_looked_up_by_its_name_at_the_iam_of_the_region(
@@ -182,3 +183,39 @@ async def test_without_a_region_and_a_project_nothing_can_be_looked_up() -> None
     with pytest.raises(mb.ConfigurationError, match="set project_id, or project_name or region"):
         async with mb.open_provider("otc-modelarts", endpoint="https://host", **KEYS):
             pass
+
+
+async def test_a_service_that_does_not_know_how_to_give_everything_is_asked_in_pages() -> None:
+    every = Versions([8] * 23, most=10, total=23)
+
+    def handler(request: Request) -> Response:
+        return Response(400) if dict(request.params)["limit"] == "0" else every(request)
+
+    assert (await totals(handler))[0].jobs == 23
+
+
+async def test_a_first_answer_without_rows_is_not_taken_for_none() -> None:
+    every = Versions([8] * 5, total=5)
+
+    def handler(request: Request) -> Response:
+        if dict(request.params)["limit"] == "0":
+            return Response(200, {}, b'{"versions": [], "total_count": 5, "is_success": true}')
+        return every(request)
+
+    assert (await totals(handler))[0].jobs == 5
+
+
+async def test_a_service_that_tells_of_versions_and_gives_none_is_an_error() -> None:
+    with pytest.raises(mb.ServiceUnavailableError, match="tells of 5 versions"):
+        await totals(lambda request: Response(200, {}, b'{"versions": [], "total_count": 5, "is_success": true}'))
+
+
+async def test_a_row_that_changes_between_two_pages_is_counted_once() -> None:
+    answers = [[{"version_id": n, "status": 8, "create_time": n} for n in (1, 2, 3)]]
+    answers.append([{"version_id": 3, "status": 10, "create_time": 3}, {"version_id": 4, "status": "", "npu_num": ""}])
+    pages = iter(answers)
+
+    def handler(request: Request) -> Response:
+        return Response(200, {}, json.dumps({"versions": next(pages), "total_count": 4, "is_success": True}).encode())
+
+    assert [(entry.vendor_status, entry.jobs) for entry in await totals(handler)] == [("8", 3), ("", 1)]

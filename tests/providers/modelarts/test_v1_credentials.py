@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import traceback
 from typing import Any
 
 import anyio
@@ -179,3 +180,16 @@ async def test_a_ready_token_that_is_refused_is_not_asked_for_again_where_there_
         monkeypatch.setenv("OS_TOKEN", "newer-token")
         assert await ask_many(provider, 10) == 10
     assert cloud.logins == 0
+
+
+async def test_a_token_whose_end_can_t_be_read_stands_in_no_frame_of_the_traceback() -> None:
+    def handler(request: Request) -> Response:
+        return Response(201, {"X-Subject-Token": "live-token-0123456789"}, b'{"token": {"expires_at": "tomorrow"}}')
+
+    settings = {"region": "cn-north-4", "project_id": "p0", "username": "me", "password": "x" * 9, "domain_name": "d"}
+    async with mb.open_provider("modelarts-v1", transport=FakeTransport(handler), **settings) as provider:
+        with pytest.raises(mb.DecodeError, match="expires_at") as caught:
+            await provider.get_job("1/2")
+    text = "".join(traceback.TracebackException.from_exception(caught.value, capture_locals=True).format())
+    assert "expires_at" in text
+    assert "live-token" not in text.replace(repr(handler), "")

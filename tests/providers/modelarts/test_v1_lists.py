@@ -123,9 +123,19 @@ async def test_every_version_is_filtered_by_its_own_status_time_and_name() -> No
     assert [job.id for job in found] == ["4/400", "2/200", "1/100"]
     found = await listed(Jobs(versions), created=mb.Window(START + 20, START + 40))
     assert [job.id for job in found] == ["3/300", "2/200"]
-    service = Jobs(versions)
-    assert [job.id for job in await listed(service, name="n-1")] == ["1/101", "1/100"]
-    assert [path for path, _ in service.asked] == ["", "/1/versions"]
+    assert [job.id for job in await listed(Jobs(versions), name="n-1")] == ["1/101", "1/100"]
+
+
+async def test_what_the_list_shows_as_a_name_finds_that_version() -> None:
+    def handler(request: Request) -> Response:
+        if request.url.endswith("/versions"):
+            versions = [{"version_id": n, "version_name": f"V000{n}", "status": 10} for n in (1, 2)]
+            return Response(200, {}, json.dumps({"versions": versions, "version_count": 2}).encode())
+        jobs = [{"job_id": 7, "job_name": "train", "version_count": 2}] * 2  # the same row twice is one job
+        return Response(200, {}, json.dumps({"jobs": jobs, "job_total_count": 1}).encode())
+
+    for name, ids in (("train V0002", ["7/2"]), ("V0001", ["7/1"]), ("train", ["7/2", "7/1"]), ("V3", [])):
+        assert sorted([job.id for job in await listed(handler, name=name)]) == sorted(ids)
 
 
 async def test_a_job_whose_only_version_is_in_another_state_is_not_looked_into() -> None:

@@ -115,7 +115,11 @@ async def test_a_pod_s_sample_gives_its_three_values(name: str) -> None:
     assert (key.job, key.task, key.device, key.metric) == ("10/10", "pod1", "", "hw.gpu.utilization")
     assert batch.values.tolist() == [1 / 100, 22 / 100, 33 / 100]
     assert batch.times.tolist() == [START // MINUTE * MINUTE + i * MINUTE for i in range(3)]
-    assert (batch.unit, batch.interval_ms, batch.time_error_ms) == (("1",), (MINUTE,), (MINUTE,))
+    assert (batch.unit, batch.interval_ms, batch.time_error_ms) == (
+        ("1",),
+        (MINUTE,),
+        (8 * MINUTE,),
+    )  # three of ten minutes
 
 
 @BOTH

@@ -203,21 +203,9 @@ def test_an_interval_that_makes_no_sense_is_a_minute(interval: Any) -> None:
 
 
 def test_values_of_several_minutes_stand_that_far_apart() -> None:
-    batch = read(("cpuUsage", ["1.00", "2.00", "3.00"]), interval=5)
+    batch = read(("cpuUsage", ["1.00", "2.00", "3.00"]), interval=5, received=FLOOR + 16 * MINUTE)
     assert batch.times.tolist() == [FLOOR, FLOOR + 5 * MINUTE, FLOOR + 10 * MINUTE]
     assert (batch.interval_ms, batch.time_error_ms) == ((5 * MINUTE,), (5 * MINUTE,))
-
-
-@given(minutes=st.integers(0, 20_000), lost=st.integers(0, 20_000), size=st.integers(1, 60))
-def test_a_series_of_long_intervals_is_anchored_by_the_same_rule(minutes: int, lost: int, size: int) -> None:
-    end = START + minutes * MINUTE
-    expected = (end - FLOOR) // (size * MINUTE) + 1
-    count = max(1, expected - lost)
-    step = size * MINUTE
-    first, error = Anchoring(START, end, "auto").first_ms(count, end, interval_ms=step)
-    cut = expected * step > 3 * 86_400_000 and expected - count > 5
-    assert (first, error) == ((FLOOR + (expected - count) * step, 2 * step) if cut else (FLOOR, step))
-    assert Anchoring(START, end, "end").first_ms(count, end, interval_ms=step)[0] == FLOOR + (expected - count) * step
 
 
 def test_a_running_job_s_series_ends_at_the_interval_that_is_complete() -> None:
@@ -254,3 +242,65 @@ def test_means_that_are_not_as_documented_are_refused_with_their_path(body: byte
     with pytest.raises(mb.DecodeError) as caught:
         decode_job(body)
     assert caught.value.path == path
+
+
+UNASKED = {
+    "repeated": [("gpuUtil", ["10.00", "0"]), ("GpuUtil", ["90.00", "30.00"])],
+    "numbered": [("gpuUtil_0", ["10.00", "0"]), ("gpuUtil_1", ["90.00", "30.00"])],
+    "nested": [("gpuUtil", [["10.00", "0"], ["90.00", "30.00"]])],
+}
+
+
+@pytest.mark.parametrize("shape", UNASKED)
+@pytest.mark.parametrize("per", ["task", "job"])
+def test_cards_that_come_unasked_are_given_as_their_mean_and_never_as_one_of_them(shape: str, per: Any) -> None:
+    batch = read(*UNASKED[shape], ("cpuUsage", ["5.00", "6.00"]), per=per, cards=2)
+    assert [key.metric for key in batch.keys] == ["hw.gpu.utilization", "container.cpu.utilization"]
+    assert values(batch) == [0.5, 0.3]
+    assert {key.device for key in batch.keys} == {""}
+
+
+def test_cards_of_unequal_length_have_no_mean() -> None:
+    batch = read(("gpuUtil", [["10.00"], ["90.00", "30.00"]]), ("cpuUsage", ["5.00", "6.00"]), cards=2)
+    assert [key.metric for key in batch.keys] == ["container.cpu.utilization"]
+
+
+def test_beside_the_mean_cards_do_not_count() -> None:
+    batch = read(("gpuUtil", ["7.00"]), ("gpuUtil_0", ["1.00"]), ("gpuUtil_1", ["2.00"]), cards=2)
+    assert values(batch) == [0.07]
+    assert len(batch) == 1
+
+
+def test_both_spellings_of_a_metric_are_cards_of_one() -> None:
+    batch = read(("gpuUtil", ["1.00"]), ("GpuUtil", ["2.00"]), per="device", cards=2)
+    assert [(key.device, key.metric) for key in batch.keys] == [
+        ("0", "hw.gpu.utilization"), ("1", "hw.gpu.utilization"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("per", ["task", "device"])
+def test_a_job_that_is_not_known_to_have_gpus_has_none_that_are_idle(per: Any) -> None:
+    series = [("cpuUsage", ["12", "0", "15"]), ("gpuUtil", ["0", "0", "0"]), ("gpuMemUsage", ["0", "0", "0"])]
+    batch = read(*series, per=per).only_observed()
+    assert [key.metric for key in batch.keys] == (["container.cpu.utilization"] if per == "task" else [])
+    known = read(*series, per="task", cards=8).only_observed()
+    assert values(known, 1) == [0.0, None, 0.0]
+
+
+def test_minus_one_is_no_value_here_either() -> None:
+    assert values(read(("cpuUsage", ["-1", "3.00"]))) == [None, 0.03]
+
+
+@pytest.mark.parametrize("empty", [["", "", ""], [None, None, None], [None, "7", None]])
+def test_what_is_missing_is_no_sign_that_its_neighbours_were_measured(empty: list[Any]) -> None:
+    assert values(read(("cpuUsage", ["0", "5", "0"]), ("memUsage", empty))) == [None, 0.05, None]
+
+
+@pytest.mark.parametrize("nothing", [None, []])
+def test_a_series_of_nothing_loses_nothing_of_the_others(nothing: Any) -> None:
+    assert values(read(("gpuUtil", nothing), ("cpuUsage", ["5.00"])), 1) == [0.05]
+
+
+@pytest.mark.parametrize("minutes", [30, 60, 1440])
+def test_long_intervals_are_taken_as_they_are(minutes: int) -> None:
+    assert read(("cpuUsage", ["1.00", "2.00"]), interval=minutes).interval_ms == (minutes * MINUTE,)

@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import metricsbridge as mb
 from metricsbridge.http import Request, Response
 from metricsbridge.testing import FakeTransport
-from metricsbridge_modelarts.v2 import PHASES, Anchoring
+from metricsbridge_modelarts.v2 import PHASES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -110,25 +108,6 @@ async def test_series_of_unequal_length_keep_their_own_times() -> None:
     batch = await fetch(body)
     assert [len(batch.samples(i)[0]) for i in range(2)] == [3, 1]
     assert batch.samples(1)[0][0] == START // MINUTE * MINUTE
-
-
-@given(
-    start=st.integers(10**12, 2 * 10**12), minutes=st.integers(0, 9000), lost=st.integers(0, 9000),
-    anchor=st.sampled_from(["auto", "start", "end"]),
-)  # fmt: skip
-def test_times_are_counted_from_the_start_unless_a_long_series_was_cut(
-    start: int, minutes: int, lost: int, anchor: Any
-) -> None:
-    end = start + minutes * MINUTE
-    expected = end // MINUTE - start // MINUTE + 1
-    count = max(1, expected - lost)
-    first, error = Anchoring(start, end, anchor).first_ms(count, end + 10**6)
-    from_start, from_end = start // MINUTE * MINUTE, end // MINUTE * MINUTE - (count - 1) * MINUTE
-    cut = expected > 3 * 1440 and expected - count > 5
-    assert first == (from_end if anchor == "end" or (anchor == "auto" and cut) else from_start)
-    assert error in (MINUTE, 2 * MINUTE)
-    if count == expected:
-        assert from_start == from_end == first
 
 
 async def test_a_job_is_described_in_neutral_terms() -> None:
@@ -336,11 +315,6 @@ async def test_odd_ids_stay_one_segment_of_the_path() -> None:
     async with mb.open_provider("modelarts", transport=transport, **SETTINGS) as provider:
         await provider.get_job("a b/../ü?x=1#y")
     assert transport.requests[0].url.endswith("/training-jobs/a%20b%2F..%2F%C3%BC%3Fx%3D1%23y")
-
-
-def test_a_job_whose_end_is_not_known_is_anchored_at_its_start() -> None:
-    anchoring = Anchoring(START, None, "auto", ended=True)
-    assert anchoring.first_ms(60, START + 10 * 86_400_000) == (START // MINUTE * MINUTE, MINUTE)
 
 
 async def test_a_list_that_never_ends_is_left_when_it_brings_nothing_new() -> None:
