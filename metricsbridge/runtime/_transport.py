@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ssl
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from metricsbridge.runtime._credentials import CredentialStore, Scrubber
 
 
+_CONNECT_S: Final = 10.0
+"""Nobody waits longer for a connection: who drops packets unseen would hold up everything for a whole timeout."""
+
+
 def open_session(settings: ConnectionSettings, /) -> aiohttp.ClientSession:
     """Make the one session of a source: no cookies, no redirects, no proxy from the environment.
 
@@ -38,7 +42,7 @@ def open_session(settings: ConnectionSettings, /) -> aiohttp.ClientSession:
     session = aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=settings.concurrency, ssl=_tls(settings)),
         cookie_jar=aiohttp.DummyCookieJar(),
-        timeout=aiohttp.ClientTimeout(total=settings.timeout),
+        timeout=aiohttp.ClientTimeout(total=settings.timeout, sock_connect=min(settings.timeout, _CONNECT_S)),
         proxy=settings.proxy,
     )
     # By default the session itself sends a request again when its connection breaks: a second signed request that

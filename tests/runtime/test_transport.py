@@ -295,3 +295,9 @@ async def test_a_redirect_to_anywhere_is_refused(place: str) -> None:
         with pytest.raises(InvalidRequestError, match="redirects to") as caught:
             await ClassifyTransport(inner, classify_by_status).send(Request("GET", url))
     assert "pw" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("timeout", "connect"), [(60.0, 10.0), (3.0, 3.0)])
+async def test_a_connection_is_not_waited_for_as_long_as_an_answer(timeout: float, connect: float) -> None:
+    async with open_session(ConnectionSettings(timeout=timeout)) as session:
+        assert (session.timeout.total, session.timeout.sock_connect) == (timeout, connect)
