@@ -126,6 +126,7 @@ class CloudMetric:
     Attributes:
         name: The vendor's.
         metric: The canonical name, or ``vendor.pai-dlc.<name>``.
+        dimensions: What tells its points apart, in lower case; empty where CloudMonitor did not say.
         conversion: To the canonical unit, or none but the vendor's own unit; None where CloudMonitor must still say it.
         periods: In seconds, ascending; empty where CloudMonitor did not say.
     """
@@ -134,13 +135,14 @@ class CloudMetric:
     metric: str
     level: Level
     conversion: Conversion | None
+    dimensions: tuple[str, ...] = ()
     periods: tuple[int, ...] = ()
     statistic: Statistic = Statistic.MEAN
 
 
 def level_of(name: str, dimensions: str | None, /) -> Level | None:
     """Tell from a metric's dimensions, else from its name, what one series of it stands for; None for none of ours."""
-    found = {dimension.strip().lower() for dimension in (dimensions or "").split(",")}
+    found = set(_dimensions(dimensions))
     if found & set(CARD_DIMENSIONS):
         return "device"
     if found & set(POD_DIMENSIONS):
@@ -149,6 +151,10 @@ def level_of(name: str, dimensions: str | None, /) -> Level | None:
     if by_name is None and found & set(JOB_DIMENSIONS):
         return "job" if found <= {*JOB_DIMENSIONS, "userid", "regionid", "workspaceid"} else None
     return by_name
+
+
+def _dimensions(text: str | None) -> tuple[str, ...]:
+    return tuple([part.strip().lower() for part in (text or "").split(",") if part.strip()])
 
 
 def _statistic(statistics: str | None) -> Statistic:
@@ -182,8 +188,9 @@ class Catalog:
         """
         metrics = [_mapped(name, metric, told) for name, metric in mapped.items()]
         for name, known in CLOUDMONITOR_METRICS.items():
-            if name not in mapped:
-                meta = (told or {}).get(name) or MetricMeta(name)
+            # An empty list tells nothing, like none at all.
+            meta = told.get(name) if told else MetricMeta(name)
+            if name not in mapped and meta is not None:
                 metrics.append(_asked(meta, known.metric, known.level, PERCENT))
         return cls(told, tuple(metrics))
 
@@ -206,8 +213,8 @@ class Catalog:
 
 def _asked(meta: MetricMeta, metric: str, level: Level, conversion: Conversion | None) -> CloudMetric:
     return CloudMetric(
-        name=meta.MetricName, metric=metric, level=level, conversion=conversion, periods=_periods(meta.Periods),
-        statistic=_statistic(meta.Statistics),
+        name=meta.MetricName, metric=metric, level=level, conversion=conversion,
+        dimensions=_dimensions(meta.Dimensions), periods=_periods(meta.Periods), statistic=_statistic(meta.Statistics),
     )  # fmt: skip
 
 

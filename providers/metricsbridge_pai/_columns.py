@@ -9,7 +9,7 @@ import numpy as np
 from metricsbridge.provider_kit import SeriesBatch, SeriesKey, Statistic, Timing, merge, sort_samples
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from numpy.typing import NDArray
 
@@ -42,6 +42,17 @@ def to_batch(
             values=np.concatenate([values for _, values in sorted_]),
         )
     ])  # fmt: skip
+
+
+def is_wanted(pod: str, tasks: Collection[str], only: Collection[str] | None, /) -> bool:
+    """Tell whether a call answers for a pod.
+
+    Args:
+        pod: Its id.
+        tasks: The call's; "" among them stands for every pod that the answer names.
+        only: Which of these are wanted; None for all.
+    """
+    return pod in tasks if "" not in tasks else only is None or pod in only
 
 
 def mean_over_devices(batch: SeriesBatch, /) -> SeriesBatch:

@@ -76,7 +76,7 @@ def make_authenticator(settings: PaiSettings, /) -> Authenticator:
     """
     found = _find_key(settings)
     if found is None and settings.share_token is None:
-        raise ConfigurationError(f"no credentials found: {_HINT}")
+        raise ConfigurationError(f"no credentials found{_sought()}: {_HINT}")
     account = found.access_key_id if found is not None else settings.region or "shared"
     return KeyAuthenticator(account=account, settings=settings)
 
@@ -91,15 +91,28 @@ def _find_key(settings: PaiSettings) -> _Found | None:
     for look in (_from_environment, _from_cli_file, _from_credentials_file):
         found = look()
         if isinstance(found, str):
+            if look is not _from_environment and settings.share_token is not None:
+                continue  # a file that others use is no hindrance where no key is needed
             raise ConfigurationError(found)  # here, where no frame holds what stands in a file
         if found is not None:
             return found
     return None
 
 
-def _from_environment() -> _Found | None:
-    names = ("ACCESS_KEY_ID", "ACCESS_KEY_SECRET", "SECURITY_TOKEN")
-    return _found(*[os.environ.get(_PREFIX + name) for name in names])
+def _sought() -> str:
+    """Name the profile and the file that the environment chooses, for the message that nothing was found."""
+    chosen = [(name, os.environ.get(name)) for name in (f"{_PREFIX}PROFILE", f"{_PREFIX}CREDENTIALS_FILE")]
+    named = " and ".join([f"{name}={value!r}" for name, value in chosen if value])
+    return f" for {named}" if named else ""
+
+
+def _from_environment() -> _Found | str | None:
+    """Give the key in the environment, or what is wrong with it; None for neither."""
+    names = [_PREFIX + name for name in ("ACCESS_KEY_ID", "ACCESS_KEY_SECRET", "SECURITY_TOKEN")]
+    missing = [name for name in names[:2] if not os.environ.get(name)]
+    if len(missing) == 1:
+        return f"half a key is in the environment: set {missing[0]} too, or unset the other half"
+    return _found(*[os.environ.get(name) for name in names])
 
 
 def _found(key_id: object, secret: object, token: object) -> _Found | None:

@@ -176,9 +176,11 @@ def _says_failed(body: bytes, code: str) -> bool:
 
 
 def credential_rejected(response: Response, /) -> bool:
-    """Tell whether a new credential may help."""
+    """Tell whether a new credential may help; an answer under 200 may say so, too."""
     if response.status == 401:
         return True
-    if response.status not in (400, 403, 404):
+    told_as_success = response.status == 200
+    if response.status not in (200, 400, 403, 404) or (told_as_success and not _may_have_failed(response.body)):
         return False
-    return error_fields(response)[0].partition(".")[0] in _REJECTED
+    code = error_fields(response)[0]
+    return code.partition(".")[0] in _REJECTED and (not told_as_success or _says_failed(response.body, code))

@@ -35,6 +35,9 @@ STATUSES: Final[Mapping[str, JobStatus]] = {
 }
 """The vendor's ``Status`` to ours; anything else is unknown."""
 
+_FIRST_YEAR: Final = 2009
+"""The vendor is not older: an earlier instant, such as 0001-01-01, stands for none."""
+
 _ENDS: Final[Mapping[JobStatus, str]] = {
     JobStatus.SUCCEEDED: "GmtSuccessedTime",
     JobStatus.FAILED: "GmtFailedTime",
@@ -51,16 +54,14 @@ class Facts:
         aliases: Id of an earlier incarnation of a pod, where it differs, to the task that it belongs to.
         cpus: Role in lower case to the CPUs of each of its pods, where the job says so.
         gpus: Likewise, accelerators.
-        first_ms: When its first pod started, or the job itself.
-        requested_gpus: Accelerators of all its pods together.
+        requested_gpus: Accelerators of all its pods together, perhaps parts of them.
     """
 
     route: Route | None = None
     aliases: tuple[tuple[str, str], ...] = ()
     cpus: tuple[tuple[str, float], ...] = ()
     gpus: tuple[tuple[str, float], ...] = ()
-    first_ms: int | None = None
-    requested_gpus: int = 0
+    requested_gpus: float = 0.0
 
 
 def instant(text: str | None, member: str, /) -> int | None:
@@ -73,6 +74,8 @@ def instant(text: str | None, member: str, /) -> int | None:
         return None
     try:
         found = datetime.fromisoformat(text)
+        if found.year < _FIRST_YEAR:
+            return None
         return parse_instant(found if found.tzinfo is not None else found.replace(tzinfo=UTC))
     except (ValueError, OverflowError) as error:
         raise DecodeError(f"the job's {member} is no time in ISO 8601", path=f"$.{member}") from error
@@ -89,6 +92,23 @@ def number(value: object, /) -> float | None:
     return found if math.isfinite(found) and found >= 0 else None
 
 
+def is_last(new: int, items: int, size: int, known: int, total: object, /) -> bool:
+    """Tell whether a page of a list is its last one.
+
+    A full page is followed by another whatever the total says, but one that brings nothing new comes from a service
+    that does not page: it would come for ever. A page that is not full may be all that the service gives at a time.
+
+    Args:
+        new: How many of its items were not on the pages before.
+        items: How many it has.
+        size: How many were asked for.
+        known: How many different items all pages up to it have.
+        total: The answer's ``TotalCount``, which may be missing or an empty text.
+    """
+    count = number(total)
+    return not new or (items < size and count is not None and known >= count)
+
+
 def to_job(wire: DlcJob, /, *, listed: bool = False) -> Job:
     """Describe a job.
 
@@ -100,18 +120,21 @@ def to_job(wire: DlcJob, /, *, listed: bool = False) -> Job:
         DecodeError: A time is none.
     """
     status = STATUSES.get(wire.Status or "", JobStatus.UNKNOWN)
-    start_ms = instant(wire.GmtRunningTime, "GmtRunningTime")
     pods = [(pod.PodId, pod) for pod in wire.Pods or () if pod.PodId]
     tasks = tuple([_task(pod_id, pod) for pod_id, pod in pods])
-    starts = [start_ms, *[task.start_time_ms for task in tasks]]
+    # After a restart the job's own time may be that of the restart, or be missing.
+    starts = [instant(wire.GmtRunningTime, "GmtRunningTime"), *[task.start_time_ms for task in tasks]]
+    start_ms = min([start for start in starts if start is not None], default=None)
+    present = {pod_id for pod_id, _ in pods}
     facts = Facts(
         route=route_of(wire),
-        aliases=tuple([(earlier, pod_id) for pod_id, pod in pods for earlier in _earlier(pod)]),
+        aliases=tuple([(old, pod_id) for pod_id, pod in pods for old in _earlier(pod) if old not in present]),
         cpus=_units(wire, "CPU"),
         gpus=_units(wire, "GPU"),
-        first_ms=min([start for start in starts if start is not None], default=None),
-        requested_gpus=int(number(wire.RequestGPU) or 0),
+        requested_gpus=_requested_gpus(wire),
     )
+    # Pods that a list leaves out may tell of a start that it does not.
+    may_have_begun = start_ms is not None or (status is not JobStatus.PENDING and not tasks)
     return Job(
         id=wire.JobId,
         name=wire.DisplayName or "",
@@ -122,7 +145,7 @@ def to_job(wire: DlcJob, /, *, listed: bool = False) -> Job:
         end_time_ms=_end(wire, status) if start_ms is not None else None,
         accelerators=_accelerators(wire, facts),
         tasks=tasks,
-        partial=listed and start_ms is not None and (not tasks or facts.route is None),
+        partial=listed and may_have_begun and (not tasks or facts.route is None),
         payload=facts,
     )
 
@@ -136,9 +159,8 @@ def _end(wire: DlcJob, status: JobStatus) -> int | None:
 
 
 def _earlier(pod: Pod) -> tuple[str, ...]:
-    """Give the ids that a pod had before, where they are others than its own."""
-    found = [old.PodId for old in pod.HistoryPods or ()]
-    return tuple(dict.fromkeys([name for name in found if name and name != pod.PodId]))
+    """Give the ids that a pod had before, each once."""
+    return tuple(dict.fromkeys([old.PodId for old in pod.HistoryPods or () if old.PodId]))
 
 
 def _task(pod_id: str, pod: Pod) -> Task:
@@ -175,16 +197,29 @@ def _is_spot(spec: JobSpec) -> bool:
 def _units(wire: DlcJob, kind: Literal["CPU", "GPU"]) -> tuple[tuple[str, float], ...]:
     """Give how many CPUs or accelerators each pod of a role has; "" stands for every role that is not named.
 
-    Roles that are alike need no name: where there is no master, the service makes one of the first worker.
+    Roles that are alike need no name: where there is no master, the service makes one of the first worker. A role whose
+    specs differ is left out: nothing tells which of its pods has how many.
     """
     specs = wire.JobSpecs or ()
-    found = {(spec.Type or "").lower(): number(getattr(spec.ResourceConfig, kind, None)) for spec in specs}
-    if len({spec.EcsSpec for spec in specs}) == 1 and not any(found.values()):
+    counts: dict[str, set[float | None]] = {}
+    for spec in specs:
+        counts.setdefault((spec.Type or "").lower(), set()).add(number(getattr(spec.ResourceConfig, kind, None)))
+    found = {role: next(iter(known)) if len(known) == 1 else None for role, known in counts.items()}
+    if len({spec.EcsSpec for spec in specs}) == 1 and not any(set().union(*counts.values())):
         total, pods = number(getattr(wire, f"Request{kind}")), sum([spec.PodCount or 0 for spec in specs])
         found = {"": total / pods if total is not None and pods else None}
     elif len(found) == 1:
         found = {"": next(iter(found.values()))}
     return tuple([(role, count) for role, count in found.items() if count])
+
+
+def _requested_gpus(wire: DlcJob) -> float:
+    """Give the accelerators of all pods together, from the specs where the job does not sum them up."""
+    total = number(wire.RequestGPU)
+    if total is not None:
+        return total
+    each = [(spec.PodCount or 0, number(getattr(spec.ResourceConfig, "GPU", None))) for spec in wire.JobSpecs or ()]
+    return math.fsum([pods * gpus for pods, gpus in each if gpus is not None])
 
 
 def _accelerators(wire: DlcJob, facts: Facts) -> Accelerators | None:

@@ -83,11 +83,13 @@ def shifted(window: Window, by_ms: int, /) -> Window:
     return Window(window.start_ms + by_ms, window.end_ms + by_ms) if by_ms else window
 
 
-def within(window: Window, life: tuple[int, int | None], /) -> Window:
-    """Give the part of a window in which a job may have samples: an hour about its life.
+def within(window: Window, life: tuple[int | None, int | None], /) -> Window:
+    """Give the part of a window in which a job may have samples: an hour about its life; all of it without a start.
 
     A window beside it keeps its first minute, so that the vendor itself says that there is nothing.
     """
+    if life[0] is None:
+        return window
     start = max(window.start_ms, (life[0] // _HOUR_MS - 1) * _HOUR_MS)
     end = window.end_ms if life[1] is None else min(window.end_ms, (life[1] // _HOUR_MS + 2) * _HOUR_MS)
     if start < end:

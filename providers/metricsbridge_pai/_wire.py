@@ -81,10 +81,10 @@ class DlcJob:
 
 @attrs.frozen
 class JobPage:
-    """One page of the job list; ``TotalCount`` is how many jobs match on all pages."""
+    """One page of the job list; ``TotalCount`` is how many jobs match on all pages, perhaps an empty text."""
 
     Jobs: tuple[DlcJob, ...] | None = None
-    TotalCount: int | None = None
+    TotalCount: Any = None
 
 
 @attrs.frozen
@@ -107,10 +107,10 @@ class MetricMetas:
 
 @attrs.frozen
 class MetaPage:
-    """One page of the list of metrics; ``TotalCount`` is a number in a string."""
+    """One page of the list of metrics; ``TotalCount`` is a number in a string, which may be empty."""
 
     Resources: MetricMetas | None = None
-    TotalCount: int | None = None
+    TotalCount: Any = None
 
 
 @attrs.frozen

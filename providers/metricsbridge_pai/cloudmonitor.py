@@ -19,11 +19,10 @@ from metricsbridge.provider_kit import (
     ProviderError,
     Request,
     decode_json,
-    merge,
 )
-from metricsbridge_pai._catalog import NAMESPACE, Catalog, Conversion, conversion_of
-from metricsbridge_pai._columns import mean_over_devices
-from metricsbridge_pai._datapoints import Reading, read_points
+from metricsbridge_pai._catalog import NAMESPACE, Catalog, conversion_of
+from metricsbridge_pai._datapoints import Pages, Reading
+from metricsbridge_pai._jobs import is_last
 from metricsbridge_pai._operations import DESCRIBE_METRIC_LIST, DESCRIBE_METRIC_META_LIST, GET_METRICS
 from metricsbridge_pai._windows import LONGEST_QUERY_MS, iso, left_open, period, retention_ms, shifted, split, within
 from metricsbridge_pai._wire import DataPage, MetaPage
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from metricsbridge.provider_kit import Job, Query, SeriesBatch, Transport
-    from metricsbridge_pai._catalog import CloudMetric
+    from metricsbridge_pai._catalog import CloudMetric, Conversion
     from metricsbridge_pai._jobs import Facts
     from metricsbridge_pai._settings import PaiSettings
     from metricsbridge_pai._wire import MetricMeta
@@ -50,6 +49,9 @@ _MOST_ATTEMPTS: Final = 2
 """Opening a source does not wait long for names that it can do without."""
 
 _MOST_PAGES: Final = 5_000
+_MOST_EMPTY: Final = 100
+"""So many pages in a row without a point, each naming another one, come from a service that never ends."""
+
 _META_PAGE: Final = 100
 
 
@@ -84,7 +86,7 @@ class CloudMonitor:
     def plan(self, job: Job, facts: Facts, query: Query) -> Iterator[Call]:
         """Give one call for each metric, each fifty pods and each stretch of time."""
         asked = self._catalog.canonical(query.per) if query.metrics is None else query.metrics
-        window = within(query.window, (facts.first_ms, job.end_time_ms)) if facts.first_ms is not None else query.window
+        window = within(query.window, (job.start_time_ms, job.end_time_ms))
         groups = [((), ("",))] if query.per == "job" else [*_groups(job, facts, query)]
         for name in asked:
             metric = self._catalog.find(name, query.per)
@@ -93,10 +95,12 @@ class CloudMonitor:
             period_s = period(query.step_ms, metric.periods)
             step_ms = period_s * 1000
             for pods, tasks in groups:
-                most = min(LONGEST_QUERY_MS // step_ms - 1, max(_PAGE, _POINTS // max(1, len(pods))))
+                rows = len(pods) or (1 if query.per == "job" else _MOST_ROWS)
+                most = min(LONGEST_QUERY_MS // step_ms - 1, max(_PAGE, _POINTS // rows))
                 reading = Reading(
-                    metric=metric, period_s=period_s, pods=pods, aliases=facts.aliases,
-                    by_device=query.per == "device", shift_ms=step_ms if self._settings.time_at == "end" else 0,
+                    metric=metric, period_s=period_s, pods=pods, only=None if job.tasks else query.tasks,
+                    aliases=facts.aliases, by_device=query.per == "device",
+                    shift_ms=step_ms if self._settings.time_at == "end" else 0,
                 )  # fmt: skip
                 for part in split(window, step_ms, most):
                     yield Call(
@@ -109,28 +113,28 @@ class CloudMonitor:
         """Read all pages of a call.
 
         Raises:
-            PartialDataError: A page could not be read; what came before it is kept.
+            PartialDataError: A page could not be read; what came before it is kept. Where the mean over devices is
+                wanted nothing is, as the mean of some of them is another number: the page's own error is raised.
             ConfigurationError: The unit of a metric of ``cloudmonitor_metrics`` is not known or does not fit.
         """
         conversion = reading.metric.conversion or await self._conversion(reading.metric)
-        pages: list[SeriesBatch] = []
+        pages = Pages(reading, conversion, call.targets[0][0], frozenset([task for _, task in call.targets]))
         try:
-            await self._read_pages(call, reading, conversion, pages)
+            await self._read_pages(call, pages)
         except ProviderError as error:
-            if not pages:
+            if reading.averaged or not pages.batches:
                 raise
             lost = Failure(
                 targets=call.targets, metrics=call.metrics, window=call.window, error=error, attempts=error.attempts
             )
             raise PartialDataError(
-                f"page {len(pages) + 1} of the data could not be read", series=_joined(pages, reading), lost=[lost]
+                f"page {len(pages.batches) + 1} of the data could not be read", series=pages.joined(), lost=[lost]
             ) from error
-        return _joined(pages, reading)
+        return pages.joined()
 
-    async def _read_pages(self, call: Call, reading: Reading, conversion: Conversion, pages: list[SeriesBatch]) -> None:
-        job_id, tasks = call.targets[0][0], frozenset([task for _, task in call.targets])
-        request = self._request(call, reading)
-        token, seen = "", {""}
+    async def _read_pages(self, call: Call, pages: Pages) -> None:
+        request = self._request(call, pages.reading)
+        token, seen, empty = "", {""}, 0
         while True:
             params = (*request.params, ("NextToken", token)) if token else request.params
             response = await self._transport.send(
@@ -138,11 +142,11 @@ class CloudMonitor:
             )
             page = decode_json(response.body, DataPage)
             points = page.DataPoints if page.DataPoints is not None else page.Datapoints
-            pages.append(read_points(points, conversion, reading, job_id, tasks))
+            empty = 0 if pages.add(points) else empty + 1
             token = page.NextToken or ""
             if not token:
                 return
-            if token in seen or len(pages) == _MOST_PAGES:
+            if token in seen or empty == _MOST_EMPTY or len(pages.batches) == _MOST_PAGES:
                 raise DecodeError(
                     "the answer's NextToken leads back to a page that was read, or on without end", path="$.NextToken"
                 )
@@ -167,10 +171,14 @@ class CloudMonitor:
         return Request("GET", f"{self._url}/api/v1/cms/metrics", tuple(params), operation=GET_METRICS)
 
     async def _conversion(self, metric: CloudMetric) -> Conversion:
-        """Ask for a metric's unit, which could not be asked for when the provider was opened."""
-        told = await list_metrics(self._settings, self._transport)
-        self._catalog = Catalog.of(told, self._settings.cloudmonitor_metrics)
-        meta = (told or {}).get(metric.name)
+        """Give the conversion from a unit that could not be asked for when the provider was opened.
+
+        Whoever needs it first asks; the catalog is kept for the others.
+        """
+        if self._catalog.told is None:
+            told = await list_metrics(self._settings, self._transport)
+            self._catalog = Catalog.of(told, self._settings.cloudmonitor_metrics)
+        meta = (self._catalog.told or {}).get(metric.name)
         if meta is None:
             raise ConfigurationError(f"cloudmonitor_metrics: the unit of {metric.name} is not known; leave it out")
         return conversion_of(meta, metric.metric)
@@ -186,9 +194,9 @@ async def list_metrics(settings: PaiSettings, transport: Transport) -> Mapping[s
     if url is None:
         return None
     found: dict[str, MetricMeta] = {}
-    number = 1
+    page_number = 1
     while True:
-        params = (("Namespace", NAMESPACE), ("PageNumber", str(number)), ("PageSize", str(_META_PAGE)))
+        params = (("Namespace", NAMESPACE), ("PageNumber", str(page_number)), ("PageSize", str(_META_PAGE)))
         response = await transport.send(
             Request("POST", f"{url}/", params, operation=DESCRIBE_METRIC_META_LIST, most_attempts=_MOST_ATTEMPTS)
         )
@@ -196,10 +204,9 @@ async def list_metrics(settings: PaiSettings, transport: Transport) -> Mapping[s
         metas = (page.Resources.Resource if page.Resources is not None else None) or ()
         before = len(found)
         found.update({meta.MetricName: meta for meta in metas})
-        # A page that brings nothing new comes from a service that does not page: it would come for ever.
-        if len(found) == before or (page.TotalCount is not None and number * _META_PAGE >= page.TotalCount):
+        if is_last(len(found) - before, len(metas), _META_PAGE, len(found), page.TotalCount):
             return found
-        number += 1
+        page_number += 1
 
 
 def _groups(job: Job, facts: Facts, query: Query) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
@@ -219,10 +226,5 @@ def _groups(job: Job, facts: Facts, query: Query) -> Iterator[tuple[tuple[str, .
         tasks.append(task)
     if pods:
         yield tuple(pods), tuple(tasks)
-    elif job.start_time_ms is None and not job.tasks:
-        yield (), ("",)  # what would be served; nothing is asked
-
-
-def _joined(pages: list[SeriesBatch], reading: Reading) -> SeriesBatch:
-    whole = merge(pages)
-    return mean_over_devices(whole) if reading.metric.level == "device" and not reading.by_device else whole
+    elif not job.tasks:
+        yield (), ("",)  # every pod that the answer names; before the job starts, what would be served

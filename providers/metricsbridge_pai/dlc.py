@@ -5,6 +5,9 @@ CloudMonitor those of all others. Which one it is, is settled when a job is desc
 
 ``GetJobMetrics`` gives one metric of all pods in one answer, with times that are on no grid. An answer without points
 says that there are none, or that the job is one of the others; never that something was 0.
+
+A started job that does not name its pods is asked about as a whole. Every pod that an answer names is then a task, and
+is delivered; the job itself, which stands for the tasks that nobody knew of before, is reported as absent.
 """
 
 from __future__ import annotations
@@ -29,9 +32,9 @@ from metricsbridge.provider_kit import (
     path_segment,
 )
 from metricsbridge_pai._catalog import JOB_METRICS, PERCENT, Conversion
-from metricsbridge_pai._columns import to_batch
+from metricsbridge_pai._columns import is_wanted, to_batch
 from metricsbridge_pai._datapoints import Reading
-from metricsbridge_pai._jobs import STATUSES, Facts, instant, to_job, units_of
+from metricsbridge_pai._jobs import STATUSES, Facts, instant, is_last, to_job, units_of
 from metricsbridge_pai._operations import GET_JOB, GET_JOB_METRICS, LIST_JOBS
 from metricsbridge_pai._windows import MOST_STEPS, TIME_STEPS, iso, shifted, split, time_step, whole_steps, within
 from metricsbridge_pai._wire import DlcJob, JobPage
@@ -51,6 +54,9 @@ _SINCE_MS: Final = 1_577_836_800_000
 """2020-01-01: no job is older than the API. Without a start the service lists those of the last seven days."""
 
 _PROBE_MS: Final = 3_600_000
+_PROBE_STEP_MS: Final = 300_000
+"""The documented default of ``TimeStep``: no service refuses it."""
+
 _SCHEMA: Final = SampleLists(series="PodMetrics", name="PodId", samples="Metrics", time="Time", value="Value")
 
 
@@ -62,7 +68,8 @@ class PodReading:
         type: The ``MetricType``.
         step_ms: From one point to the next.
         conversion: To the metric's unit.
-        units: Task to what its values are divided by besides, where 100 % is one unit of several.
+        units: Task to what its values are divided by besides, where 100 % is one unit of several; "" is every other.
+        only: Where the job does not name its pods, the ids that are wanted; None for all.
         aliases: Id of an earlier incarnation of a pod to the task that it belongs to.
         shift_ms: What is taken from each time, so that it names the start of its interval.
     """
@@ -71,6 +78,7 @@ class PodReading:
     step_ms: int
     conversion: Conversion
     units: tuple[tuple[str, float], ...] = ()
+    only: tuple[str, ...] | None = None
     aliases: tuple[tuple[str, str], ...] = ()
     shift_ms: int = 0
 
@@ -113,7 +121,7 @@ class PaiDlc:
 
     async def _probe(self, job: Job, now_ms: int) -> Route:
         """Ask for the last hour of a job's CPU: who has points of it, has all of its metrics."""
-        step_ms = min(TIME_STEPS)
+        step_ms = _PROBE_STEP_MS
         last_ms = -(-(now_ms if job.end_time_ms is None else job.end_time_ms) // step_ms) * step_ms
         first_ms = min(last_ms - step_ms, max(last_ms - _PROBE_MS, (job.start_time_ms or 0) // step_ms * step_ms))
         try:
@@ -148,19 +156,18 @@ class PaiDlc:
                 given += 1
                 if given == search.limit:
                     return
-            # A page that brings nothing new comes from a service that does not page: it would come for ever.
-            if len(seen) == before or (page.TotalCount is not None and len(seen) >= page.TotalCount):
+            if is_last(len(seen) - before, len(page.Jobs or ()), _PAGE_SIZE, len(seen), page.TotalCount):
                 return
             page_number += 1
 
     async def job_totals(self, search: JobSearch, /) -> Sequence[JobTotals]:
         """Count the jobs that match and the accelerators that they asked for; the items of a list tell both."""
-        counts: dict[tuple[JobStatus, str], list[int]] = {}
+        counts: dict[tuple[JobStatus, str], list[float]] = {}
         async for job in self.list_jobs(search):
-            gpus = job.payload.requested_gpus if isinstance(job.payload, Facts) else 0
+            gpus = job.payload.requested_gpus if isinstance(job.payload, Facts) else 0.0
             counts.setdefault((job.status, job.vendor_status), []).append(gpus)
         return [
-            JobTotals(status=status, vendor_status=word, jobs=len(gpus), gpus=sum(gpus), npus=0)
+            JobTotals(status=status, vendor_status=word, jobs=len(gpus), gpus=round(sum(gpus)), npus=0)
             for (status, word), gpus in counts.items()
         ]
 
@@ -188,30 +195,32 @@ class PaiDlc:
     def plan(self, job: Job, query: Query, /) -> Sequence[Call]:
         """Give the calls of the API that has the job's metrics; only CloudMonitor has those of devices and jobs.
 
-        A call of ``GetJobMetrics`` is one metric of all pods in a stretch of time.
+        A call of ``GetJobMetrics`` is one metric of all pods in a stretch of time. Where a job does not name its pods,
+        the target is the job, and what is fetched are tasks.
         """
-        facts = job.payload if isinstance(job.payload, Facts) else Facts(first_ms=job.start_time_ms)
+        facts = job.payload if isinstance(job.payload, Facts) else Facts()
         if facts.route == "CloudMonitor":
             return [*self._cloudmonitor.plan(job, facts, query)]
         return [*self._plan_pods(job, facts, query)] if query.per == "task" else ()
 
     def _plan_pods(self, job: Job, facts: Facts, query: Query) -> Iterator[Call]:
-        window = within(query.window, (facts.first_ms, job.end_time_ms)) if facts.first_ms is not None else query.window
+        window = within(query.window, (job.start_time_ms, job.end_time_ms))
         step_ms = time_step(query.step_ms)
         windows = split(window, step_ms, MOST_STEPS)
         waiting = job.start_time_ms is None and not job.tasks  # what would be served; nothing is asked
+        known = [(task.id, task.role) for task in job.tasks if query.selects(task)] if job.tasks else [("", "")]
         for name, entry in JOB_METRICS.items():
             if query.metrics is not None and entry.metric not in query.metrics:
                 continue
-            tasks = [""] if waiting else [task.id for task in job.tasks if query.selects(task)]
+            tasks = [task for task, _ in known]
             units: tuple[tuple[str, float], ...] = ()
             if entry.share and self._settings.percent_of == "unit":
                 counts = facts.cpus if entry.share == "cpu" else facts.gpus
-                found = [(task.id, units_of(counts, task.role)) for task in job.tasks]
+                found = [(task, units_of(counts, role)) for task, role in known]
                 units = tuple([(task, count) for task, count in found if count is not None])
                 tasks = [task for task in tasks if waiting or task in dict(units)]
             reading = PodReading(
-                type=name, step_ms=step_ms, units=units, aliases=facts.aliases,
+                type=name, step_ms=step_ms, units=units, only=None if job.tasks else query.tasks, aliases=facts.aliases,
                 conversion=Conversion("By/s", multiply=float(self._settings.megabyte)) if entry.megabytes else PERCENT,
                 shift_ms=step_ms if self._settings.time_at == "end" else 0,
             )  # fmt: skip
@@ -261,8 +270,9 @@ def pods_to_batch(samples: NamedSamples, call: Call, reading: PodReading, /) -> 
     keys, parts = [], []
     for index, pod in enumerate(samples.names):
         task = aliases.get(pod, pod)
-        if task in tasks:
+        if is_wanted(task, tasks, reading.only):
             part = slice(bounds[index], bounds[index + 1])
+            count = units.get(task, units.get(""))
             keys.append(SeriesKey(call.targets[0][0], task, "", call.metrics[0]))
-            parts.append((times[part], values[part] / units[task] if task in units else values[part]))
+            parts.append((times[part], values[part] if count is None else values[part] / count))
     return to_batch(keys, parts, unit=reading.conversion.unit, interval_ms=reading.step_ms)

@@ -169,7 +169,7 @@ def test_the_first_of_the_value_members_counts():
     [
         (b"{}", "$"), (b"[1]", "$[0]"), (b'[{"Value": 1}]', "$[0]"), (b'[{"timestamp": "soon"}]', "$[0].timestamp"),
         (b'[{"timestamp": 1, "Value": "x"}]', "$[0].Value"), (b'[{"timestamp": 1, "Value": {}}]', "$[0].Value"),
-        (b'[{"timestamp": null, "Value": 1}]', "$[0].timestamp"),
+        (b'[{"timestamp": null, "Value": 1}]', "$[0].timestamp"), (b'[{"timestamp": 1, "Value": "inf"}]', "$[0].Value"),
     ],
 )  # fmt: skip
 def test_rows_of_another_shape_are_refused_with_the_path(body, path):

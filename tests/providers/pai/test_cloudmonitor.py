@@ -233,15 +233,16 @@ async def test_a_unit_that_could_not_be_asked_for_at_first_is_asked_for_with_the
         with pytest.raises(mb.PermissionDeniedError):
             await provider.fetch(call)
         assert cloud.asked == []
+        cloud.metas = [meta for meta in METAS if meta["MetricName"] != "POD_CPU_UTIL"]
+        with pytest.raises(mb.ConfigurationError, match="CloudMonitor has no metric POD_CPU_UTIL"):
+            await provider.fetch(call)
         cloud.metas = METAS
         assert (await provider.fetch(call)).values[0] == 0.1
         asked = cloud.meta_pages
         (again,) = provider.plan(await provider.get_job(JOB), query)
         await provider.fetch(again)
+        await provider.fetch(call)
         assert cloud.meta_pages == asked
-        cloud.metas = [meta for meta in METAS if meta["MetricName"] != "POD_CPU_UTIL"]
-        with pytest.raises(mb.ConfigurationError, match="CloudMonitor has no metric POD_CPU_UTIL"):
-            await provider.fetch(call)
 
 
 async def test_a_name_that_does_not_say_what_it_is_of_cannot_be_used_while_cloudmonitor_does_not_either() -> None:
@@ -294,8 +295,9 @@ async def test_earlier_incarnations_are_asked_for_and_belong_to_their_task() -> 
     pods = [{"PodId": f"{JOB}-worker-{n}", "HistoryPods": history if n == 1 else None} for n in range(3)]
     cloud = Cloud(job(Pods=[{**pods[1], "PodId": f"{JOB}-worker-0"}, pods[0] | {"PodId": f"{JOB}-worker-9"}]), cards=1)
     batches, _ = await read(cloud)
-    sizes = [len(json.loads(asked["Dimensions"])) for asked in cloud.asked]
-    assert sizes == [50, 1]
+    names = [[row["pod"] for row in json.loads(asked["Dimensions"])] for asked in cloud.asked]
+    last = [f"{JOB}-worker-0-r{i}" for i in range(11, 60)]  # of more than a call may name
+    assert names == [[f"{JOB}-worker-0", *last], [f"{JOB}-worker-9"]]
     assert [key.task for batch in batches for key in batch.keys] == [f"{JOB}-worker-0", f"{JOB}-worker-9"]
 
 
@@ -322,12 +324,13 @@ async def test_a_token_that_comes_again_ends_the_call_and_what_came_is_kept() ->
     cloud = Looping()
     transport = FakeTransport(cloud)
     async with mb.Collector({"a": mb.open_provider("pai-dlc", transport=transport, **SETTINGS)}) as collector:
-        result = await collector.collect([f"a/{JOB}"], metrics=[DUTY], window=mb.Window(START, START + HOUR))
+        window = mb.Window(START, START + HOUR)
+        result = await collector.collect([f"a/{JOB}"], metrics=[DUTY], window=window, per="device")
     assert len(cloud.asked) == 3
     (failure,) = result.failures
     assert isinstance(failure.error, mb.DecodeError)
     assert "NextToken" in str(failure.error)
-    assert len(result.series.times) == 60
+    assert len(result.series.times) == 2 * 60
 
 
 async def test_a_page_that_fails_leaves_those_before_it() -> None:

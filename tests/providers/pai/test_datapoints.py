@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -13,7 +13,10 @@ from hypothesis import strategies as st
 import metricsbridge as mb
 from metricsbridge_pai._catalog import CLOUDMONITOR_METRICS, PERCENT, UNITS, CloudMetric, level_of
 from metricsbridge_pai._columns import mean_over_devices
-from metricsbridge_pai._datapoints import Reading, read_points, unescape
+from metricsbridge_pai._datapoints import Pages, Reading, unescape
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 JOB = "dlc1abcdefghijklmnop"
 DUTY = "hw.gpu.utilization"
@@ -24,7 +27,10 @@ CARDS = Reading(
 
 
 def read(*rows: dict[str, Any], tasks: tuple[str, ...] = ("a",), reading: Reading = CARDS) -> mb.SeriesBatch:
-    return read_points(json.dumps(rows), PERCENT, reading, JOB, frozenset(tasks))
+    pages = Pages(reading, PERCENT, JOB, frozenset(tasks))
+    assert pages.add(json.dumps(rows)) == len(rows)
+    (batch,) = pages.batches
+    return batch
 
 
 def row(time: int = START, value: float | None = 5.0, **more: Any) -> dict[str, Any]:
@@ -44,6 +50,15 @@ def test_a_card_is_found_under_any_name(members: dict[str, str], device: str) ->
     assert batch.values.tolist() == [0.05]
 
 
+def test_a_number_names_a_card_but_neither_a_job_nor_a_pod() -> None:
+    metric = CloudMetric(
+        name="X", metric=DUTY, level="device", conversion=PERCENT, dimensions=("job", "pod", "podid", "gpuidx")
+    )
+    found = {name: value for name, value in row(job=7, podId=8, gpuIdx=9, other=10).items() if name != "jobId"}
+    batch = read(found, reading=Reading(metric=metric, period_s=60))
+    assert [(key.task, key.device) for key in batch.keys] == [("a", "9")]
+
+
 @pytest.mark.parametrize("name", ["pod", "podId", "podName"])
 def test_a_pod_is_found_under_any_name(name: str) -> None:
     found = row(gpu="0")
@@ -51,11 +66,13 @@ def test_a_pod_is_found_under_any_name(name: str) -> None:
     assert [key.task for key in read(found, tasks=("a", "b")).keys] == ["a"]
 
 
+@pytest.mark.parametrize("spelled", [str, str.lower])
 @pytest.mark.parametrize("key", ["Value", "Average", "Maximum", "Minimum", "Sum"])
-def test_a_value_is_found_under_any_name_the_mean_before_the_largest(key: str) -> None:
+def test_a_value_is_found_under_any_name_the_mean_before_the_largest(key: str, spelled: Callable[[str], str]) -> None:
     found = {name: value for name, value in row().items() if name != "Value"}
-    assert read({**found, key: 7}).values.tolist() == [0.07]
-    assert read({**found, "Sum": 9, "Maximum": 8, "Average": 7}).values.tolist() == [0.07]
+    assert read({**found, spelled(key): "7"}).keys == (mb.SeriesKey(JOB, "a", "", DUTY),)
+    assert read({**found, spelled(key): 7}).values.tolist() == [0.07]
+    assert read({**found, spelled("Sum"): 9, "Maximum": 8, spelled("Average"): 7}).values.tolist() == [0.07]
 
 
 def test_points_of_other_jobs_and_pods_are_left_out() -> None:
@@ -71,10 +88,19 @@ def test_points_of_no_pod_are_the_one_pods_that_was_asked_for_else_an_error() ->
 
 def test_points_of_incarnations_become_one_series_in_order() -> None:
     reading = Reading(metric=CARDS.metric, period_s=60, aliases=(("a-old", "a"),))
-    batch = read(row(START + 60_000, 2.0), row(START, 1.0, pod="a-old"), row(START + 60_000, 3.0), reading=reading)
-    assert [key.task for key in batch.keys] == ["a"]
+    rows = [row(START + 60_000, 2.0), row(START, 1.0, pod="a-old"), row(START + 60_000, 3.0)]
+    batch = read(*[{**one, "gpu": "0"} for one in rows], reading=reading)
+    assert [(key.task, key.device) for key in batch.keys] == [("a", "0")]
     assert batch.times.tolist() == [START, START + 60_000]
     assert batch.values.tolist() == [0.01, 0.03]
+
+
+def test_incarnations_whose_cards_have_no_name_may_meet_at_a_time() -> None:
+    reading = Reading(metric=CARDS.metric, period_s=60, aliases=(("a-old", "a"),))
+    batch = read(row(START, 1.0, pod="a-old"), row(START, 2.0), reading=reading)
+    assert batch.values.tolist() == [0.02]
+    with pytest.raises(mb.DecodeError, match="do not name their card"):
+        read(row(START, 1.0, pod="a-old"), row(START, 2.0, pod="a-old"), reading=reading)
 
 
 @given(

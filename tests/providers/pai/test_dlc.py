@@ -236,7 +236,7 @@ async def test_a_job_is_described_in_neutral_terms() -> None:
         create_time_ms=START - 2 * MINUTE, start_time_ms=START, end_time_ms=START + 3 * HOUR + 500,
         accelerators=mb.Accelerators(kind="gpu", count=2, model="A10"),
         tasks=tuple([mb.Task(id=f"{JOB}-worker-{i}", role="worker", start_time_ms=START + 7000) for i in range(2)]),
-        payload=Facts("GetJobMetrics", (), (("", 8.0),), (("", 2.0),), START, 4),
+        payload=Facts("GetJobMetrics", (), (("", 8.0),), (("", 2.0),), 4.0),
     )  # fmt: skip
     request = transport.requests[-1]
     assert request.url == f"https://pai-dlc.cn-hangzhou.aliyuncs.com/api/v1/jobs/{JOB}"
@@ -329,17 +329,17 @@ async def test_where_they_do_not_tell_one_request_does(answer: Any, route: str) 
     assert job.payload.route == route
     assert asked(transport, "GetJobMetrics") == [
         {
-            "MetricType": "CpuCoreUsage", "StartTime": "2024-01-15T04:00:00Z", "EndTime": "2024-01-15T05:01:00Z",
-            "TimeStep": "1m",
+            "MetricType": "CpuCoreUsage", "StartTime": "2024-01-15T04:00:00Z", "EndTime": "2024-01-15T05:05:00Z",
+            "TimeStep": "5m",
         }
     ]  # fmt: skip
 
 
 async def test_the_try_is_about_the_end_of_an_ended_job_and_not_before_its_start() -> None:
-    ended = details(ResourceType=..., Status="Failed", GmtFinishTime="2024-01-15T00:02:30Z")
+    ended = details(ResourceType=..., Status="Failed", GmtFinishTime="2024-01-15T00:07:30Z")
     _, transport = await get_job(ended, pods())
     (params,) = asked(transport, "GetJobMetrics")
-    assert (params["StartTime"], params["EndTime"]) == ("2024-01-15T00:00:00Z", "2024-01-15T00:04:00Z")
+    assert (params["StartTime"], params["EndTime"]) == ("2024-01-15T00:00:00Z", "2024-01-15T00:15:00Z")
 
 
 async def test_a_try_that_fails_for_another_reason_decides_nothing() -> None:

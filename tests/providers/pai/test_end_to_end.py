@@ -15,6 +15,7 @@ from metricsbridge.testing import FakeClock
 from metricsbridge.testing.emulator import serve
 from metricsbridge.testing.faults import Faults
 from metricsbridge.testing.fleet import Fleet
+from metricsbridge_pai._windows import MOST_STEPS
 from metricsbridge_pai.emulator import create_app, is_general, job_ids, pod_ids, settings, sts_settings
 
 if TYPE_CHECKING:
@@ -229,6 +230,26 @@ async def test_each_reading_of_the_documents_can_be_set(readings: dict[str, Any]
                 scale, slack = (100, 0.6e-4) if key.metric.endswith("utilization") else (1, 600)
                 np.testing.assert_allclose(values, wire / scale, atol=slack, rtol=0)
     assert len(result.series) > 5
+
+
+async def test_a_window_of_as_many_steps_as_one_answer_may_have_loses_nothing() -> None:
+    fleet = Fleet(seed=4, now_ms=NOW, size=12)
+    job = max([job for job in fleet.jobs if is_general(fleet, job)], key=lambda job: job.minute_count(NOW))
+    minutes = job.minutes(NOW)
+    assert len(minutes) > MOST_STEPS + 2
+    cpu = "container.cpu.utilization"
+    async with emulated(fleet, readings={"offset_ms": 0}) as (collector, _, _):
+        for more in (0, 1):
+            window = mb.Window(int(minutes[1]), int(minutes[1]) + (MOST_STEPS + more) * MINUTE)
+            result = await collector.collect([f"ali/{job_ids(fleet)[job.id]}"], metrics=[cpu], window=window)
+            assert result.complete
+            assert len(result.series) == len(job.tasks)
+            for key, times, _ in result.series:
+                task = job.tasks[pod_ids(fleet, job).index(key.task)]
+                wanted = minutes[(minutes >= window.start_ms) & (minutes < window.end_ms)]
+                there = ~np.isnan(fleet.wire_values(job, task, cpu, wanted))
+                assert there.sum() > MOST_STEPS // 2
+                assert times.tolist() == wanted[there].tolist()
 
 
 async def test_a_coarser_step_gives_means_of_that_step() -> None:

@@ -149,6 +149,8 @@ def test_a_failure_under_200_is_one(document: Any, kind: type[mb.ProviderError])
         {"Success": True, "Code": "", "DataPoints": '[{"Code":"x","Success":false}]'},
         {"JobId": "dlc1", "Envs": {"Code": "prod", "Success": False}},
         {"JobId": "dlc1", "PodMetrics": []},
+        {"Code": "Partial", "Success": True},
+        {"code": "InvalidSecurityToken.Expired", "success": "true"},
         {"Code": None, "Success": None},
         [],
         b"",
@@ -157,6 +159,7 @@ def test_a_failure_under_200_is_one(document: Any, kind: type[mb.ProviderError])
 )
 def test_a_success_is_none(document: Any) -> None:
     assert classify(answer(document, 200)) is None
+    assert not credential_rejected(answer(document, 200))
 
 
 def test_what_is_said_of_accounts_and_policies_is_not_shown() -> None:
@@ -175,7 +178,9 @@ def test_what_is_said_of_accounts_and_policies_is_not_shown() -> None:
         (404, "InvalidAccessKeyId.NotFound", True), (403, "InvalidAccessKeyId.Inactive", True),
         (400, "MissingSecurityToken", True), (400, "SecurityTokenExpired", True),
         (400, "SignatureNonceUsed", False), (400, "SignatureDoesNotMatch", False), (403, "NoPermission", False),
-        (404, "NotFound", False), (200, "InvalidSecurityToken.Expired", False), (429, "Throttling.User", False),
+        (404, "NotFound", False), (200, "InvalidSecurityToken.Expired", True),
+        (200, "InvalidParameter", False), (200, "200", False), (500, "InvalidSecurityToken.Expired", False),
+        (429, "Throttling.User", False),
     ],
 )  # fmt: skip
 def test_only_a_refused_key_or_token_asks_for_another_one(status: int, code: str, rejected: bool) -> None:

@@ -70,7 +70,8 @@ async def test_all_pages_are_read_once_and_old_jobs_are_not_left_out(count: int)
     jobs = Jobs(count)
     found = await listed(jobs)
     assert [job.id for job in found] == [f"dlc{i}" for i in range(count)]
-    assert [asked["PageNumber"] for asked in jobs.asked] == [str(i + 1) for i in range(max(1, -(-count // 100)))]
+    # Behind a full page another one is asked for, whatever the total says.
+    assert [asked["PageNumber"] for asked in jobs.asked] == [str(i + 1) for i in range(count // 100 + 1)]
     assert all(asked["StartTime"] == "2020-01-01T00:00:00Z" for asked in jobs.asked)
 
 
@@ -87,6 +88,13 @@ async def test_a_search_by_time_is_exact_and_has_precedence() -> None:
     found = await listed(jobs, {"created": window}, created_within="2d")
     assert [job.id for job in found] == [f"dlc{i}" for i in range(201, 301)]
     assert (jobs.asked[0]["StartTime"], jobs.asked[0]["EndTime"]) == (iso(window.start_ms), iso(window.end_ms))
+
+
+async def test_the_end_of_a_search_is_moved_outwards_to_a_whole_second() -> None:
+    jobs = Jobs(2)
+    found = await listed(jobs, {"created": mb.Window(NOW - 500, NOW + 1)})
+    assert [job.id for job in found] == ["dlc0"]
+    assert (jobs.asked[0]["StartTime"], jobs.asked[0]["EndTime"]) == (iso(NOW - 1000), iso(NOW + 1000))
 
 
 async def test_names_are_filtered_by_the_service_and_then_exactly() -> None:
@@ -144,6 +152,27 @@ async def test_a_list_that_does_not_page_is_left_when_it_brings_nothing_new() ->
     assert [request.operation for request in transport.requests].count("ListJobs") == 2
 
 
+@pytest.mark.parametrize("cap", [50, 100, 200])
+@pytest.mark.parametrize("total", ["250", 250, "100", 100, 0, "", None])
+async def test_a_full_page_is_followed_by_another_and_a_short_one_where_the_total_says_so(cap: int, total: Any) -> None:
+    jobs = Jobs(250)
+
+    def handler(request: Request) -> Response:
+        if request.operation != "ListJobs":
+            return jobs(request)
+        number = int(dict(request.params)["PageNumber"])
+        page = {"Jobs": jobs.items[(number - 1) * cap : number * cap], "TotalCount": total}
+        jobs.asked.append({})
+        return Response(200, {}, json.dumps(page).encode(), NOW)
+
+    found = await listed(handler)
+    # Without a total a page is the last one only when it brings nothing new; with a wrong one, when it is not full.
+    told = total not in ("", None)
+    everything = cap >= 100 or not told or total in ("250", 250)
+    assert len(found) == (250 if everything else 100 if total in ("100", 100) else 50)
+    assert len(jobs.asked) == {50: 5 if everything else len(found) // 50, 100: 3, 200: 2}[cap] + (not told)
+
+
 @pytest.mark.parametrize("gpus", ["8", 8.0, "8.0"])
 async def test_jobs_and_their_accelerators_are_counted_by_status(gpus: Any) -> None:
     jobs = Jobs(2 * len(STATUSES) + 1)
@@ -157,6 +186,24 @@ async def test_jobs_and_their_accelerators_are_counted_by_status(gpus: Any) -> N
     assert [(one.vendor_status, one.status, one.jobs, one.gpus, one.npus) for one in totals] == [
         (word, STATUSES[word], 3 if i == 0 else 2, {0: 24, 1: 8}.get(i, 16), 0) for i, word in enumerate(words)
     ]
+
+
+@pytest.mark.parametrize("missing", [None, "", "none"])
+async def test_accelerators_that_a_job_did_not_sum_up_are_counted_by_its_specs(missing: Any) -> None:
+    halves = [{"JobId": f"dlc{i}", "Status": "Running", "RequestGPU": "0.5"} for i in range(3)]
+    specs = [
+        {"Type": "Master", "PodCount": 1, "ResourceConfig": {"GPU": "0.5"}},
+        {"Type": "Worker", "PodCount": 3, "ResourceConfig": {"GPU": "8"}},
+        {"Type": "PS", "PodCount": 2, "ResourceConfig": {"GPU": ""}},
+        {"Type": "Evaluator", "EcsSpec": "ecs.a"},
+    ]
+    summed = {"JobId": "dlcx", "Status": "Running", "RequestGPU": missing, "JobSpecs": specs}
+    body = json.dumps({"Jobs": [*halves, summed], "TotalCount": 4}).encode()
+    transport = FakeTransport(lambda request: Response(200, {}, body, NOW))
+    async with mb.open_provider("pai-dlc", transport=transport, **SETTINGS) as provider:
+        assert isinstance(provider, mb.SupportsJobTotals)
+        (found,) = await provider.job_totals(mb.JobSearch())
+    assert (found.jobs, found.gpus) == (4, 26)  # 3 × 0.5 + 0.5 + 3 × 8
 
 
 FULL = {

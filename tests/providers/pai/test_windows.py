@@ -47,6 +47,14 @@ def test_parts_adjoin_make_up_the_window_and_have_at_most_so_many_steps(window: 
     assert len(parts) <= -(-(window.duration_ms + step) // (most * step)) + 1
 
 
+@pytest.mark.parametrize("step", TIME_STEPS)
+def test_as_many_steps_as_fit_are_one_call_and_one_more_is_two(step: int) -> None:
+    start = BASE // HOUR * HOUR
+    assert MOST_STEPS + 1 == 1440  # points, both ends included
+    assert len(split(Window(start, start + MOST_STEPS * step), step, MOST_STEPS)) == 1
+    assert len(split(Window(start, start + MOST_STEPS * step + 1), step, MOST_STEPS)) == 2
+
+
 @given(window=windows, step=st.sampled_from([*TIME_STEPS]), offset=st.integers(0, HOUR - 1))
 def test_get_job_metrics_is_asked_for_every_point_and_no_answer_has_more_points_than_it_may(
     window: Window, step: int, offset: int
@@ -125,6 +133,13 @@ def test_the_coarsest_period_that_is_accepted_is_asked_for(
 @pytest.mark.parametrize(("seconds", "days"), [(15, 7), (59, 7), (60, 31), (299, 31), (300, 91), (3600, 91)])
 def test_how_long_data_are_kept_depends_on_their_period(seconds: int, days: int) -> None:
     assert retention_ms(seconds) == days * DAY
+
+
+@pytest.mark.parametrize("last", [0, 1, HOUR - 1])
+def test_samples_may_be_stamped_until_an_hour_and_more_after_a_jobs_end(last: int) -> None:
+    hour = BASE // HOUR * HOUR
+    cut = within(Window(hour - 9 * HOUR, hour + 9 * HOUR), (hour + 7, hour + HOUR + last))
+    assert cut == Window(hour - HOUR, hour + 3 * HOUR)
 
 
 @given(window=windows, first=starts, length=st.one_of(st.none(), st.integers(0, 20 * DAY)))
