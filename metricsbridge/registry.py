@@ -140,13 +140,46 @@ async def open_provider(
         ProviderLoadError: Its package can't be used.
         ConfigurationError: A setting is missing, unknown or malformed; nothing was sent.
     """
+    spec = load_provider(name)
+    opening = open_spec(
+        name,
+        spec,
+        transport=transport,
+        clock=clock,
+        authenticator=authenticator,
+        limits=limits,
+        quota=quota,
+        **settings,
+    )
+    settings.clear()  # from here on secrets are ``Secret``: a traceback that shows variables shows none
+    async with opening as provider:
+        yield provider
+
+
+@asynccontextmanager
+async def open_spec(
+    name: str,
+    spec: ProviderSpec,
+    /,
+    *,
+    transport: Transport | None = None,
+    clock: Clock | None = None,
+    authenticator: Authenticator | None = None,
+    limits: Mapping[str, Rate | str] | None = None,
+    quota: Quota | None = None,
+    **settings: Any,
+) -> AsyncIterator[TrainingJobMetrics]:
+    """Open what a spec offers, installed or not; the arguments are those of ``open_provider``.
+
+    Raises:
+        ConfigurationError: A setting is missing, unknown or malformed; nothing was sent.
+    """
     from metricsbridge.runtime._stack import open_stack
 
-    spec = load_provider(name)
     try:
         own, connection = check_settings(spec.settings, name, {**settings, "limits": limits})
     finally:
-        settings.clear()  # from here on secrets are ``Secret``: a traceback that shows variables shows none
+        settings.clear()  # as above
     async with open_stack(
         name, spec, own, connection, transport=transport, clock=clock, authenticator=authenticator, quota=quota
     ) as stack:

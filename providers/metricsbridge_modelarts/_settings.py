@@ -29,6 +29,11 @@ Anchor = Literal["auto", "start", "end"]
 PodMetrics = Literal["yes", "no", "probe"]
 
 
+def _check_given_url(_: object, attribute: "attrs.Attribute[str | None]", url: str | None) -> None:
+    if url:
+        check_url(attribute.name, url)
+
+
 @attrs.frozen(kw_only=True)
 class ModelArtsSettings:
     """Settings of the provider ``modelarts``, in the vendor's own terms.
@@ -58,7 +63,7 @@ class ModelArtsSettings:
     username: str | None = None
     password: Secret | None = None
     domain_name: str | None = None
-    iam_endpoint: str | None = None
+    iam_endpoint: str | None = attrs.field(default=None, validator=_check_given_url)  # even where no token is needed
     anchor: Anchor = attrs.field(default="auto", validator=attrs.validators.in_(("auto", "start", "end")))
 
     def service_url(self) -> str:

@@ -61,7 +61,9 @@ IO_ALLOWED: Final = {
 PROVIDER_LIBRARIES: Final = frozenset({"attrs", "msgspec", "numpy"})
 # What stands behind an extra: the one module that may import it, inside a function.
 PROVIDER_EXTRAS: Final = {"openstack": "metricsbridge_modelarts._clouds"}
-CHECKED_WITH_PYTEST: Final = {"metricsbridge.testing.contract", "metricsbridge.testing.strategies"}
+# The contract's tests, which authors of providers inherit: nothing else may import them.
+CHECKED_WITH_PYTEST: Final = ("metricsbridge.testing.contract", "metricsbridge.testing.strategies")
+CONTRACT_CHECKS: Final = "metricsbridge.testing._contract_"
 
 
 @attrs.frozen
@@ -142,6 +144,10 @@ def inner() -> Iterator[tuple[Import, str, str]]:
                 yield found, importer, target
 
 
+def is_contract(module: str) -> bool:
+    return module in CHECKED_WITH_PYTEST or module.startswith(CONTRACT_CHECKS)
+
+
 def is_emulator(module: str) -> bool:
     return any(part.startswith(("emulator", "_emulat")) for part in module.split("."))
 
@@ -180,7 +186,7 @@ def test_a_module_uses_only_its_libraries():
         str(found)
         for found in LIBRARY_IMPORTS
         if found.root not in sys.stdlib_module_names | {"metricsbridge"} | LIBRARIES[unit_of(found.importer)]
-        and not (found.importer in CHECKED_WITH_PYTEST and found.root in {"pytest", "hypothesis"})
+        and not (is_contract(found.importer) and found.root in {"pytest", "hypothesis"})
     ]
     assert wrong == []
 
@@ -207,6 +213,11 @@ def test_only_the_runtime_does_io():
 def test_only_testing_s_users_import_it():
     users = {unit_of(found.importer) for found, _, target in inner() if target == "testing"}
     assert users <= {"cli"}
+
+
+def test_only_the_contract_s_own_modules_import_what_needs_pytest():
+    users = {found.importer for found in LIBRARY_IMPORTS if is_contract(f"metricsbridge.{own_part(found)}")}
+    assert [user for user in users if not is_contract(user)] == []
 
 
 def test_what_is_private_stays_in_its_package():

@@ -22,7 +22,7 @@ from metricsbridge.registry import load_provider
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-DOCUMENTS: Final = ("README.md", "ARCHITECTURE.md", "benchmarks/README.md")
+DOCUMENTS: Final = ("README.md", "ARCHITECTURE.md", "benchmarks/README.md", "providers/README.md")
 _BLOCK: Final = re.compile(r"(?P<mark><!-- run -->\s*\n)?^```(?P<language>\w*)[^\n]*\n(?P<code>.*?)^```", re.M | re.S)
 
 
