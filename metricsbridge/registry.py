@@ -80,14 +80,26 @@ def load_provider(name: str, /) -> ProviderSpec:
     spec = load_entry_point(PROVIDERS, name, info.package)
     if not isinstance(spec, ProviderSpec):
         raise ProviderLoadError(f"provider {name!r} of {info.package}: {info.target} is no ProviderSpec")
-    if spec.api != API_VERSION:
-        older = spec.api < API_VERSION
-        advice = f"update {info.package}" if older else "update metricsbridge"
-        raise ProviderLoadError(
-            f"provider {name!r} of {info.package} is written for version {spec.api} of the contract, "
-            f"this is version {API_VERSION}: {advice}"
-        )
+    _check(spec, f"provider {name!r} of {info.package}")
     return spec
+
+
+def _check(spec: ProviderSpec, which: str) -> None:
+    """Hold a spec against what the library needs of it, so that a wrong one is reported by its name.
+
+    Raises:
+        ProviderLoadError: It is for another version of the contract, or its fields are not what they must be.
+    """
+    if not isinstance(spec.api, int) or spec.api != API_VERSION:
+        older = isinstance(spec.api, int) and spec.api < API_VERSION
+        raise ProviderLoadError(
+            f"{which} is written for version {spec.api} of the contract, this is version {API_VERSION}: "
+            f"update {which.rpartition(' ')[2] if older else 'metricsbridge'}"
+        )
+    if not (isinstance(spec.settings, type) and attrs.has(spec.settings)):
+        raise ProviderLoadError(f"{which}: settings is {spec.settings!r}, no attrs class: its author must mend it")
+    if not (spec.provider is None or isinstance(spec.provider, type)):
+        raise ProviderLoadError(f"{which}: provider is {spec.provider!r}, no class: its author must mend it")
 
 
 def load_entry_point(group: str, name: str, package: str = "", /) -> Any:
@@ -103,7 +115,7 @@ def load_entry_point(group: str, name: str, package: str = "", /) -> Any:
         raise ProviderNotFoundError(f"{name!r} is not among {group}; there are: {offered}")
     try:
         return point.load()
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a script that was never meant to be imported may want to exit
         what = f"{type(error).__name__}: {error}"
         raise ProviderLoadError(
             f"{name!r} of {_package(point)} can't be imported ({what}): mend or remove it"

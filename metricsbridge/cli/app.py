@@ -13,7 +13,7 @@ import anyio
 import attrs
 import typer
 
-from metricsbridge.cli import _emulate, _providers
+from metricsbridge.cli import _emulate, _new_provider, _providers
 from metricsbridge.cli._account import explain
 from metricsbridge.cli._arguments import (
     Options,
@@ -184,6 +184,23 @@ def providers(
         print(encode_json({"providers": [each.document() for each in found]}))
     else:
         _providers.print_providers(make_console(), found)
+
+
+@app.command()
+def new_provider(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="What it will be opened by, such as my-cloud.")],
+    folder: Annotated[Path, typer.Option("--in", help="Where to put the package's folder.")] = Path(),
+) -> None:
+    """Write a package with a small provider, which passes the contract as it is.
+
+    Make it your service's step by step, and its simulator likewise.
+    """
+    with _errors_as_lines():
+        written = _new_provider.write_package(name, folder)
+    console = make_console()
+    for path in written.files:
+        console.print(str(path), highlight=False, soft_wrap=True)
+    print_text(console, f"Prove it, in {written.folder}: python -m pip install -e '.[test]' && python -m pytest")
 
 
 @app.command()

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 import sys
 import tomllib
 from email.parser import Parser
-from importlib.metadata import entry_points, version
+from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Final
 from zipfile import ZipFile
 
@@ -22,36 +21,6 @@ if TYPE_CHECKING:
 PYPROJECT: Final = tomllib.loads((PROJECT / "pyproject.toml").read_text("utf-8"))
 NAME: Final = PYPROJECT["project"]["name"]
 GROUPS: Final = {"console_scripts": PYPROJECT["project"]["scripts"], **PYPROJECT["project"]["entry-points"]}
-
-
-def _backend_is_new_enough() -> bool:
-    wanted = next(entry for entry in PYPROJECT["build-system"]["requires"] if entry.startswith("setuptools"))
-    try:
-        return int(version("setuptools").partition(".")[0]) >= int(wanted.partition(">=")[2])
-    except ModuleNotFoundError:
-        return False
-
-
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the wheel from a copy of the sources, so that nothing is left in them."""
-    if not _backend_is_new_enough():
-        pytest.skip("no setuptools as new as the build needs")
-    folder = tmp_path_factory.mktemp("build")
-    source, target = folder / "source", folder / "wheel"
-    target.mkdir()
-    ignored = shutil.ignore_patterns("__pycache__", "*.egg-info", ".*")
-    for name in ("metricsbridge", "providers", "tests", "benchmarks"):
-        shutil.copytree(PROJECT / name, source / name, ignore=ignored)
-    for name in ("pyproject.toml", PYPROJECT["project"]["readme"], *PYPROJECT["project"]["license-files"]):
-        shutil.copy(PROJECT / name, source)
-    build = "import sys; from setuptools.build_meta import build_wheel; build_wheel(sys.argv[1])"
-    done = subprocess.run(
-        [sys.executable, "-c", build, str(target)], cwd=source, capture_output=True, text=True, timeout=60, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    (built,) = target.glob("*.whl")
-    return built
 
 
 @pytest.fixture(scope="module")
