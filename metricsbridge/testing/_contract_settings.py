@@ -130,7 +130,7 @@ class SettingsChecks(ConductChecks):
             async with self.open() as bench:
                 shown = {
                     "the settings": own, "the authenticator": self.the_spec().authenticator(own),
-                    "the provider": bench.provider, "its variables": vars(bench.provider),
+                    "the provider": bench.provider, "its variables": getattr(bench.provider, "__dict__", {}),
                 }  # fmt: skip
                 for operation in (await self.operations(bench)).values():
                     await operation()

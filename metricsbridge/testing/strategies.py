@@ -30,7 +30,7 @@ def windows(draw: st.DrawFn, start_ms: int, end_ms: int, /, *, step_ms: int = 1)
 
 
 values: Final = st.one_of(
-    st.sampled_from([np.nan, np.inf, -np.inf, 0.0, -0.0, 0.1, 1e308, -1e308, 5e-324]),
+    st.sampled_from([np.nan, np.inf, -np.inf, 0.0, -0.0, 0.1, 0.2, 0.3, 1e308, -1e308, 5e-324, -5e-324]),
     st.floats(),
 )
 """Values of samples, NaN for "no value" among them."""

@@ -6,13 +6,10 @@ from hypothesis import strategies as st
 from metricsbridge.model import Window
 from metricsbridge.series.align import align
 from metricsbridge.series.columns import SeriesBatch, SeriesKey, Statistic, Timing
+from metricsbridge.testing.strategies import values
 
 NOW_MS = 1_750_000_000_000
 
-values = st.one_of(
-    st.sampled_from([np.nan, np.inf, -np.inf, 0.0, -0.0, 0.1, 0.2, 0.3, 1e308, -1e308, 5e-324, -5e-324]),
-    st.floats(),
-)
 keys = st.builds(
     SeriesKey,
     st.sampled_from(["job", "other"]),
