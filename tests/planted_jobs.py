@@ -224,3 +224,21 @@ class NamesOtherTasks(Reference):
 class EvaluatesAnything(Reference):
     async def evaluations(self, job_id, /):
         return [Evaluation(metrics={"recall": 0.5})]
+
+
+@planted(
+    "of jobs that are planned together only the first gets calls",
+    "jobs_that_are_planned_together_get_what_each_would_get",
+)
+class PlansTheFirst(Reference):
+    max_jobs = 10
+
+    def plan_jobs(self, jobs, query, /):
+        return self.plan(jobs[0], query)
+
+
+@planted("what only some jobs have is planned for none of them", "nothing_that_was_measured_is_missing")
+class LeavesDevicesOut(Reference):
+    def plan(self, job, query, /):
+        few = job.accelerators is None or job.accelerators.count < 8
+        return [call for call in super().plan(job, query) if few or not call.metrics[0].startswith("hw.")]

@@ -261,3 +261,13 @@ class RoundsTwice(Reference):
     def bounds(self, window):
         first, last = super().bounds(window)
         return (first + 60 if window.start_ms % STEP_MS else first), last
+
+
+@planted("a step that is accepted is taken for one to be doubled", "a_coarser_step_is_never_exceeded")
+class Doubles(Reference):
+    def plan(self, job, query, /):
+        return [attrs.evolve(call, step_ms=(query.step_ms or 30_000) * 2) for call in super().plan(job, query)]
+
+    def to_batch(self, answer, call):
+        batch = super().to_batch(answer, call)
+        return attrs.evolve(batch, interval_ms=(call.step_ms,) * len(batch))

@@ -103,6 +103,10 @@ class ContractHooks:
         """Give the ids by which the service knows a job's tasks, in the fleet's order."""
         return job.tasks
 
+    def device_ids(self, fleet: Fleet, job: FleetJob) -> Sequence[str]:
+        """Give the names that series have for the devices of a task, in the fleet's order."""
+        return tuple([str(number) for number in range(job.devices)])
+
     def minutes(self, fleet: Fleet, job: FleetJob) -> Int64:
         """Give int64[N], the starts of the minutes of a job that the service has measured when the fleet stands."""
         return job.minutes(fleet.now_ms)
@@ -110,9 +114,9 @@ class ContractHooks:
     def truth(self, fleet: Fleet, job: FleetJob, key: SeriesKey, minutes: Int64) -> Float64 | None:
         """Give float64[N], what a series must hold at those minutes, NaN where nothing; None is not compared.
 
-        By default the fleet's number of a task, of a device (counted from 0), or the mean over a job's tasks.
+        By default the fleet's number of a task, of one of its devices, or the mean over a job's tasks.
         """
-        device = int(key.device) if key.device else None
+        device = list(self.device_ids(fleet, job)).index(key.device) if key.device else None
         if key.task:
             task = job.tasks[list(self.task_ids(fleet, job)).index(key.task)]
             return fleet.truth_values(job, task, key.metric, minutes, device=device)

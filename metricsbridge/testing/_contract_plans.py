@@ -10,6 +10,7 @@ import pytest
 
 from metricsbridge.metrics import METRICS, VENDOR_PREFIX
 from metricsbridge.model import Call, Level, Query, Window
+from metricsbridge.protocols import SupportsBatchPlanning
 from metricsbridge.testing._contract_hooks import ContractHooks
 from metricsbridge.testing.fleet import MINUTE_MS
 
@@ -169,6 +170,31 @@ class PlanChecks(ContractHooks):
 
         self.run(check)
 
+    def test_jobs_that_are_planned_together_get_what_each_would_get(self) -> None:
+        """``plan_jobs`` answers for what ``plan`` answers for, job by job, and one call may serve many."""
+
+        async def check() -> None:
+            async with self.open() as bench:
+                provider = bench.provider
+                if not isinstance(provider, SupportsBatchPlanning):
+                    pytest.skip("the provider plans each job by itself")
+                assert provider.max_jobs > 1, "max_jobs must be more than 1, else leave plan_jobs out"
+                subjects = self.subjects()[: provider.max_jobs]
+                jobs = [await self.describe(bench, subject) for subject in subjects]
+                window = Window(
+                    min(self.life(subject).start_ms for subject in subjects),
+                    max(self.life(subject).end_ms for subject in subjects),
+                )
+                for level in self.levels():
+                    query = Query(window=window, per=level)
+                    together = _units(provider.plan_jobs(jobs, query))
+                    alone = _units(call for job in jobs for call in self.plan(bench, job, query))
+                    assert together == alone, (
+                        f"{sorted(together ^ alone)[:3]} is planned together or alone, but not both: make them alike"
+                    )
+
+        self.run(check)
+
     def test_a_job_that_has_not_started_is_asked_nothing(self) -> None:
         """Of a job that waits, everything that is served is absent as ``not-started``, without a request for it."""
 
@@ -194,6 +220,10 @@ class PlanChecks(ContractHooks):
                         assert all(call.targets for call in calls), "a call for a job that waits has no targets"
 
         self.run(check)
+
+
+def _units(calls: Iterable[Call]) -> set[tuple[str, str, str]]:
+    return {(*target, metric) for call in calls for target in call.targets for metric in call.metrics}
 
 
 def _check_apart(shares: dict[tuple[object, ...], list[Window]]) -> None:

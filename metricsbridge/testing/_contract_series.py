@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 import numpy as np
@@ -11,7 +11,7 @@ import pytest
 
 from metricsbridge.metrics import METRICS, VENDOR_PREFIX
 from metricsbridge.model import Query
-from metricsbridge.series.columns import SeriesBatch, Timing
+from metricsbridge.series.columns import SeriesBatch, SeriesKey, Timing
 from metricsbridge.testing._contract_hooks import Bench, ContractHooks
 from metricsbridge.testing.fleet import MINUTE_MS
 
@@ -21,8 +21,10 @@ if TYPE_CHECKING:
     from metricsbridge.collection import Collection
     from metricsbridge.http import Request, Response
     from metricsbridge.model import Call, Level
-    from metricsbridge.series.columns import Float64, Int64, SeriesKey
+    from metricsbridge.series.columns import Float64, Int64
     from metricsbridge.testing.fleet import FleetJob
+
+_COARSE_MS: Final = 5 * MINUTE_MS
 
 
 @attrs.frozen(eq=False)
@@ -112,8 +114,10 @@ class SeriesChecks(ContractHooks):
                         self._check_whole(result, index, job)
                         seen.add((key.task, key.metric))
                     for absence in result.absences:
-                        if absence.reason == "no-data":
-                            self._check_absent(job, level, absence, seen)
+                        for _, task in absence.targets:
+                            for metric in absence.metrics:
+                                if (task, metric) not in seen:
+                                    self._check_absent(job, level, task, metric)
 
         self.run(check)
 
@@ -130,18 +134,14 @@ class SeriesChecks(ContractHooks):
                 f" the first at {min(missing)}: check first and last windows, split points and page ends"
             )
 
-    def _check_absent(self, job: FleetJob, level: Level, absence: Any, seen: set[tuple[str, str]]) -> None:
+    def _check_absent(self, job: FleetJob, level: Level, task: str, metric: str) -> None:
         minutes = self.minutes(self.fleet, job)
-        for _, task in absence.targets:
-            for metric in absence.metrics:
-                devices = range(job.devices) if level == "device" else [None]
-                for device in devices if (task, metric) not in seen and metric in METRICS else ():
-                    number = None if device is None else device
-                    fleets = dict(zip(self.task_ids(self.fleet, job), job.tasks, strict=True))
-                    if task:
-                        truth = self.fleet.truth_values(job, fleets[task], metric, minutes, device=number)
-                        gone = f"{metric} of task {task!r} is absent and the service has it: read the whole answer"
-                        assert np.isnan(truth).all(), gone
+        for device in self.device_ids(self.fleet, job) if level == "device" else [""]:
+            truth = self.truth(self.fleet, job, SeriesKey(self.job_id(self.fleet, job), task, device, metric), minutes)
+            assert truth is None or np.isnan(truth).all(), (
+                f"{metric} of task {task!r}, per {level}, is absent and the service has it: plan what is served, and "
+                "read the whole answer"
+            )
 
     def test_times_rise_and_none_comes_twice(self) -> None:
         """In each batch keys are unique, and the times of a series rise strictly."""
@@ -209,6 +209,25 @@ class SeriesChecks(ContractHooks):
                     intervals = set(batch.interval_ms)
                     assert intervals <= {self.interval_ms}, (
                         f"interval_ms is {sorted(intervals)}, the service's is {self.interval_ms}: write milliseconds"
+                    )
+
+        self.run(check)
+
+    def test_a_coarser_step_is_never_exceeded(self) -> None:
+        """Where five minutes are accepted, samples summarise five minutes at the most."""
+
+        async def check() -> None:
+            async with self.open() as bench:
+                for level in self.levels():
+                    job = self.subjects()[0]
+                    ask = {"per": level, "window": self.life(job), "metrics": self.the_spec().serves[level]}
+                    finest = await self.collect(bench, [job], **ask)
+                    coarse = await self.collect(bench, [job], step=_COARSE_MS, **ask)
+                    assert not coarse.failures, f"a step of five minutes fails: {coarse.failures[0].error}"
+                    assert set(coarse.series.keys) == set(finest.series.keys), "a coarser step brings other series"
+                    longest = max(coarse.series.interval_ms, default=0)
+                    assert longest <= max(_COARSE_MS, self.interval_ms), (
+                        f"a sample summarises {longest} ms, {_COARSE_MS} are accepted: step_ms is the coarsest"
                     )
 
         self.run(check)

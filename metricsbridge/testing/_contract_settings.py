@@ -175,7 +175,7 @@ class SettingsChecks(ConductChecks):
                 continue
             seen.add(id(one))
             queue += [one.__cause__, one.__context__, *getattr(one, "exceptions", ())]
-            _check_hidden(secrets, f"{one!s} {one!r} {vars(one)!r}", where)
+            _check_hidden(secrets, f"{one!s} {one!r} {vars(one)!r} {_pickled(one)}", where)
             trace = one.__traceback__
             while trace is not None:
                 if variables and self._is_own(trace.tb_frame):
@@ -208,6 +208,13 @@ class SettingsChecks(ConductChecks):
                             _check_hidden(secrets, text, f"the payload of {what}")
 
         self.run(check)
+
+
+def _pickled(error: BaseException) -> str:
+    try:
+        return pickle.dumps(error).decode("latin-1")
+    except Exception:  # an error of another library, perhaps
+        return ""
 
 
 def _check_hidden(secrets: list[str], text: str, where: str) -> None:

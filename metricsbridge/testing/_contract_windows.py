@@ -10,12 +10,14 @@ import pytest
 from hypothesis import strategies as st
 
 from metricsbridge.model import Window
+from metricsbridge.series.columns import SeriesKey
 from metricsbridge.testing import strategies
 from metricsbridge.testing._contract_hooks import ContractHooks
 from metricsbridge.testing.fleet import MINUTE_MS
 
 if TYPE_CHECKING:
-    from metricsbridge.series.columns import Float64, Int64, SeriesKey
+    from metricsbridge.model import Level
+    from metricsbridge.series.columns import Float64, Int64
     from metricsbridge.testing.fleet import FleetJob
 
 _DRAWN: Final = hypothesis.settings(
@@ -68,16 +70,17 @@ class WindowChecks(ContractHooks):
             off = np.abs(values - truth) > self.difference(key.metric, truth)
             assert not off.any(), "a narrow window brings other values than a wide one: times are off by a step"
 
-    def _check_there(self, job: FleetJob, level: str, window: Window, found: set[tuple[str, str]]) -> None:
-        if level != "task":
-            return
+    def _check_there(self, job: FleetJob, level: Level, window: Window, found: set[tuple[str, str]]) -> None:
         minutes = self.minutes(self.fleet, job)
         minutes = minutes[(minutes >= window.start_ms) & (minutes + MINUTE_MS <= window.end_ms)]
-        for task, id in zip(job.tasks, self.task_ids(self.fleet, job), strict=True):
+        for task in self.task_ids(self.fleet, job) if level == "task" else ():
             for metric in self.the_spec().serves["task"][:2]:
-                if (id, metric) not in found:
-                    truth = self.fleet.truth_values(job, task, metric, minutes)
-                    assert np.isnan(truth).all(), f"{window} brings nothing of {metric} of task {id!r}, and it is there"
+                if (task, metric) not in found:
+                    truth = self.truth(
+                        self.fleet, job, SeriesKey(self.job_id(self.fleet, job), task, "", metric), minutes
+                    )
+                    gone = f"{window} brings nothing of {metric} of task {task!r}, and it is there"
+                    assert truth is None or np.isnan(truth).all(), gone
 
     def test_the_first_minute_of_a_window_belongs_to_it_and_the_last_does_not(self) -> None:
         """Windows of one minute and more, on whole minutes, bring exactly the samples of these."""

@@ -6,7 +6,7 @@ import sys
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import anyio
 import pytest
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from metricsbridge.http import Request, Response
 
-    Simulator = Callable[[Request], Response | Awaitable[Response]]
-
+Simulator: TypeAlias = "Callable[[Request], Response | Awaitable[Response]]"
+"""A simulated service: from a Request to a Response; it may be a coroutine function."""
 
 _AT_WORK: ContextVar[bool] = ContextVar("metricsbridge_simulator_at_work", default=False)
 """Whether the simulated service is at work: what happens meanwhile is its doing."""

@@ -23,8 +23,9 @@ from metricsbridge.testing._contract_search import SearchChecks
 from metricsbridge.testing._contract_series import SeriesChecks
 from metricsbridge.testing._contract_settings import SettingsChecks
 from metricsbridge.testing._contract_windows import WindowChecks
+from metricsbridge.testing._contract_wire import Simulator
 
-__all__ = ["Bench", "ContractHooks", "ProviderContract"]
+__all__ = ["Bench", "ContractHooks", "ProviderContract", "Simulator"]
 
 
 class ProviderContract(
