@@ -183,3 +183,12 @@ class KeepsHalf(Reference):
         job = await super().get_job(job_id)
         self.busy = False
         return job
+
+
+@planted("it tries again by itself", "only_the_library_tries_again")
+class TriesAgain(Reference):
+    async def get_job(self, job_id, /):
+        try:
+            return await super().get_job(job_id)
+        except ServiceUnavailableError:
+            return await super().get_job(job_id)

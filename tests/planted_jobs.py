@@ -242,3 +242,9 @@ class LeavesDevicesOut(Reference):
     def plan(self, job, query, /):
         few = job.accelerators is None or job.accelerators.count < 8
         return [call for call in super().plan(job, query) if few or not call.metrics[0].startswith("hw.")]
+
+
+@planted("the id stands for the name", DESCRIBED)
+class NamesJobsById(Reference):
+    def to_job(self, item):
+        return attrs.evolve(super().to_job(item), name=item.id)

@@ -20,6 +20,7 @@ from metricsbridge.errors import (
     NotFoundError,
     PermissionDeniedError,
     ProviderError,
+    ServiceUnavailableError,
     TransportError,
 )
 from metricsbridge.http import Response
@@ -45,6 +46,9 @@ REFUSALS: Final[Mapping[int, type[ProviderError]]] = {
 }
 _BODIES: Final = (b"", strategies.PAGE, b'{"message": "refused"}', b"[]", b"null", b'{"error": 1}', b"\xff\xfe")
 _WAIT_S: Final = 7
+_MOST_ATTEMPTS: Final = 7
+"""So often the library sends one request."""
+
 _DRAWN: Final = hypothesis.settings(
     max_examples=6, deadline=None, derandomize=True, database=None, phases=(hypothesis.Phase.generate,)
 )
@@ -117,6 +121,34 @@ class FailureChecks(ContractHooks):
                     waited = bench.clock.monotonic() - before
                     assert waited >= wait_s, f"{name} waited {waited} s of {wait_s}: keep Retry-After, by make_error"
                     assert _same(found, usual), f"{name} gives something else after a failure that passed"
+
+        self.run(check)
+
+    def test_only_the_library_tries_again(self) -> None:
+        """A service that fails for good is asked as often as the library asks, and its error is raised."""
+
+        async def check() -> None:
+            async with self.open() as bench:
+                for name, operation in (await self.operations(bench)).items():
+                    before = len(bench.wire.requests)
+
+                    async def fail(request: Request) -> Response:
+                        return Response(503, {}, b"")
+
+                    bench.wire.between = fail
+                    try:
+                        found = await operation()
+                    except ServiceUnavailableError:
+                        sent = len(bench.wire.requests) - before
+                        if sent > _MOST_ATTEMPTS:
+                            pytest.fail(
+                                f"{name} sends {sent} requests to a service that fails: leave it to the library"
+                            )
+                    except ProviderError as error:
+                        pytest.fail(f"{name}: HTTP 503 is {type(error).__name__}, not ServiceUnavailableError")
+                    else:
+                        pytest.fail(f"{name}: a service that fails for good gives {found!r}: let the error pass")
+                    bench.wire.between = None
 
         self.run(check)
 

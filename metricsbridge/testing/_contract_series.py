@@ -248,6 +248,7 @@ def _by_key(batch: SeriesBatch) -> dict[SeriesKey, Any]:
 
 def _check_order(batch: SeriesBatch) -> None:
     assert isinstance(batch, SeriesBatch), f"fetch gave {type(batch).__name__}: give a SeriesBatch"
+    assert not batch.source, f"source is {batch.source!r}: the collector stamps it"
     assert len(set(batch.keys)) == len(batch), "a batch has a key twice: join them with merge"
     for key, times, _ in batch:
         rising = bool((np.diff(times) > 0).all())
