@@ -99,6 +99,10 @@ class ContractHooks:
         """Give the id by which the service knows a job, as a reference writes it behind its source."""
         return job.id
 
+    def job_name(self, fleet: Fleet, job: FleetJob) -> str | None:
+        """Give the name that people gave a job, as the service shows it; None is not compared."""
+        return job.name
+
     def task_ids(self, fleet: Fleet, job: FleetJob) -> Sequence[str]:
         """Give the ids by which the service knows a job's tasks, in the fleet's order."""
         return job.tasks

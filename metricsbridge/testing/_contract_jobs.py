@@ -29,8 +29,9 @@ class JobChecks(ContractHooks):
                     assert not job.partial, "get_job gave a partial job: partial is for listings that tell less"
                     assert job.id == self.job_id(self.fleet, wanted), f"the id is {job.id!r}: give the one asked for"
                     assert not job.source, f"source is {job.source!r}: the collector stamps it"
-                    assert not job.name or wanted.name in job.name, (
-                        f"the name is {job.name!r}: give the service's, {wanted.name!r}"
+                    name = self.job_name(self.fleet, wanted)
+                    assert name is None or job.name in ("", name), (
+                        f"the name is {job.name!r}: give the service's, {name!r}"
                     )
                     assert job.status is wanted.status, (
                         f"a job that is {wanted.status} on the service is {job.status}: mend the table of its states"

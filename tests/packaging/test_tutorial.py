@@ -41,7 +41,7 @@ def test_all_of_the_sample_provider_is_in_the_tutorial_but_its_tables():
 def test_the_tutorial_names_every_hook():
     section = TUTORIAL.partition("| hook | when |")[2].partition("\n\n")[0]
     named = {name for row in section.splitlines() for name in re.findall(r"`(\w+)`", row.split("|")[1] if row else "")}
-    methods = {"job_id", "task_ids", "device_ids", "minutes", "truth", "simulate"}
+    methods = {"job_id", "job_name", "task_ids", "device_ids", "minutes", "truth", "simulate"}
     fields = set(ContractHooks.__annotations__) - {"wire"}
     assert named | REQUIRED == methods | fields
 

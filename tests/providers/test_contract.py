@@ -62,8 +62,11 @@ class TestModelArts(EmulatedContract):
 class TestModelArtsV1(EmulatedContract):
     cloud = BY_NAME["modelarts-v1"]
 
+    def job_name(self, fleet: Fleet, job: FleetJob) -> None:
+        """Versions of one job share its name."""
 
-class TestOtcModelArts(EmulatedContract):
+
+class TestOtcModelArts(TestModelArtsV1):
     cloud = BY_NAME["otc-modelarts"]
 
 
