@@ -14,7 +14,6 @@ from prometheus_server import backfill, running
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 MINUTE: Final = 60_000
 HOUR: Final = 60 * MINUTE
@@ -240,6 +239,10 @@ async def test_every_value_of_six_metrics_and_four_hours_is_what_was_written(
     assert {intervals[metric] for metric in GAUGES} == {MINUTE}
 
 
+def run_tool(command: list[str]) -> str:
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+
+
 @pytest.mark.parametrize("metric", [*COUNTERS, *GAUGES])
 async def test_our_numbers_are_those_that_the_server_s_own_tool_prints(
     six: tuple[str, dict[tuple[str, str], np.ndarray[Any, Any]]], metric: str
@@ -257,7 +260,7 @@ async def test_our_numbers_are_those_that_the_server_s_own_tool_prints(
         "promtool", "query", "range", "--format=json", f"--start={first:.3f}", f"--end={last:.3f}", "--step=5m",
         url, query,
     ]  # fmt: skip
-    printed = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+    printed = run_tool(command)
     wanted = {
         series["metric"]["pod"]: [
             (round(time * 1000) + 1 - step, float(value) / divide) for time, value in series["values"]
