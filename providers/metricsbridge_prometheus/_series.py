@@ -22,7 +22,12 @@ from metricsbridge_prometheus._ranges import stamps_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from numpy.typing import NDArray
+
     from metricsbridge.provider_kit import Call, LabelledSamples, Level
+
+    Int64 = NDArray[np.int64]
+    Float64 = NDArray[np.float64]
 
 
 @attrs.frozen(kw_only=True)
@@ -34,8 +39,9 @@ class Reading:
         unit: Of its values, once divided by ``divide``.
         step_ms: From one value to the next.
         reach_ms: The stretch that each value summarises.
+        least_ms: So much of that stretch the pod must have lived through for a rate to say something; 0 for gauges.
         pods: The pods that the query is about.
-        ends: Task to when it ended, where it has: it has no value from then on.
+        lives: Task to when it started and ended, each None where that is not known or has not happened.
         warnings: What the server said is missing from its answers about the job.
     """
 
@@ -45,18 +51,20 @@ class Reading:
     divide: float
     step_ms: int
     reach_ms: int
+    least_ms: int
     pods: tuple[str, ...]
-    ends: tuple[tuple[str, int], ...] = ()
+    lives: tuple[tuple[str, int | None, int | None], ...] = ()
     warnings: tuple[str, ...] = ()
 
 
-def to_batch(samples: LabelledSamples, call: Call, reading: Reading, /) -> SeriesBatch:
-    """Give the series of the call's tasks; those of other pods are left out.
+def to_batch(samples: LabelledSamples, call: Call, reading: Reading, now_ms: int, /) -> SeriesBatch:
+    """Give the series of the call's tasks; those of other pods are left out, and values after a pod's end.
 
     Raises:
         InvalidRequestError: A series does not say which pod it is of.
     """
-    job, tasks, ends = call.targets[0][0], {task for _, task in call.targets}, dict(reading.ends)
+    job, tasks = call.targets[0][0], {task for _, task in call.targets}
+    lives = {task: (start, end) for task, start, end in reading.lives}
     stamps = stamps_of(samples.times, reading.step_ms, reading.reach_ms)
     values = samples.values / reading.divide
     bounds = samples.offsets.tolist()
@@ -67,9 +75,7 @@ def to_batch(samples: LabelledSamples, call: Call, reading: Reading, /) -> Serie
             continue
         part = slice(bounds[index], bounds[index + 1])
         times, own = sort_samples(stamps[part], values[part])
-        if task in ends:
-            alive = int(np.searchsorted(times, ends[task]))
-            times, own = times[:alive], own[:alive]
+        times, own = _alive(times, own, reading, *lives.get(task, (None, None)), now_ms)
         device, more = _device(labels) if reading.per == "device" else ("", ())
         keys.append(SeriesKey(job, task, device, call.metrics[0], more))
         times_of.append(times)
@@ -90,6 +96,26 @@ def to_batch(samples: LabelledSamples, call: Call, reading: Reading, /) -> Serie
             values=np.concatenate(values_of),
         )
     ])  # fmt: skip
+
+
+def _alive(
+    times: Int64, values: Float64, reading: Reading, start: int | None, end: int | None, now_ms: int
+) -> tuple[Int64, Float64]:
+    """Give what a pod's life allows.
+
+    A rate over a stretch that the pod lived through in part only has its increase spread over all of it: it is brought
+    to the part, or left out where that is too short. Gauges are means over their samples, wherever these are.
+    """
+    if end is not None:
+        last = int(np.searchsorted(times, end))
+        times, values = times[:last], values[:last]
+    if not reading.least_ms:
+        return times, values
+    begins = times if start is None else np.maximum(times, start)
+    lived = np.minimum(times + reading.reach_ms, now_ms if end is None else end) - begins
+    enough, partly = lived >= reading.least_ms, lived < reading.reach_ms
+    values = np.where(partly & enough, values * (reading.reach_ms / np.maximum(lived, 1)), values)
+    return times[enough], values[enough]
 
 
 def _pod(labels: Mapping[str, str], metric: str) -> str:

@@ -48,7 +48,7 @@ from metricsbridge_prometheus._discovery import (
 from metricsbridge_prometheus._errors import shown
 from metricsbridge_prometheus._jobs import Doubts, Facts, facts_in, to_job
 from metricsbridge_prometheus._promql import duration, fill, one_of, reads_counters, seconds, text
-from metricsbridge_prometheus._ranges import MOST_PODS, groups_of, instants_of, reach_of, step_of, windows_of
+from metricsbridge_prometheus._ranges import MOST_PODS, SCRAPES, groups_of, instants_of, reach_of, step_of, windows_of
 from metricsbridge_prometheus._series import Reading, to_batch
 from metricsbridge_prometheus._settings import PASSED
 from metricsbridge_prometheus._wire import MATRIX, Rows, decode_rows
@@ -56,7 +56,7 @@ from metricsbridge_prometheus._wire import MATRIX, Rows, decode_rows
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 
-    from metricsbridge.provider_kit import Job, JobSearch, Level, Query, SeriesBatch, Transport, Window
+    from metricsbridge.provider_kit import Job, JobSearch, Level, Query, Response, SeriesBatch, Transport, Window
     from metricsbridge_prometheus._discovery import Pod
     from metricsbridge_prometheus._settings import PrometheusSettings
 
@@ -172,22 +172,23 @@ class Prometheus:
     def _plan(self, job: Job, query: Query, metric: str) -> Iterator[Call]:
         users = self._settings.queries.get(metric)
         counter = CATALOG[metric].counter if users is None else reads_counters(users)
-        step_ms = step_of(query.step_ms, self._settings.scrape_ms)
-        ends = tuple([(task.id, task.end_time_ms) for task in job.tasks if task.end_time_ms is not None])
+        scrape_ms = self._settings.scrape_ms
+        step_ms = step_of(query.step_ms, scrape_ms)
+        lives = tuple([(task.id, task.start_time_ms, task.end_time_ms) for task in job.tasks])
         reading = Reading(
             query=users if users is not None else "",
             per=query.per,
             unit=unit_of(metric),
             divide=1.0 if users is not None else CATALOG[metric].divide,
             step_ms=step_ms,
-            reach_ms=reach_of(step_ms, self._settings.scrape_ms, counter=counter),
+            reach_ms=reach_of(step_ms, scrape_ms, counter=counter),
+            least_ms=SCRAPES * scrape_ms if counter and users is None else 0,
             pods=tuple([task.id for task in job.tasks]),
-            ends=ends,
+            lives=lives,
             warnings=job.payload.warnings if isinstance(job.payload, Doubts) else (),
         )
         if query.per == "job":
-            end = job.end_time_ms
-            whole = attrs.evolve(reading, ends=() if end is None else (("", end),))
+            whole = attrs.evolve(reading, lives=(("", job.start_time_ms, job.end_time_ms),))
             yield from _calls(job, metric, query, whole, ("",))
             return
         pods = [task.id for task in job.tasks if query.selects(task)] if job.tasks else [""]
@@ -196,7 +197,7 @@ class Prometheus:
             per_pod = count if query.per == "device" else 1
             for group in groups_of(pods, window, step_ms, devices=per_pod):
                 members = frozenset(group)
-                part = attrs.evolve(reading, pods=group, ends=tuple([end for end in ends if end[0] in members]))
+                part = attrs.evolve(reading, pods=group, lives=tuple([life for life in lives if life[0] in members]))
                 yield _call(job, metric, window, part, group)
 
     async def fetch(self, call: Call, /) -> SeriesBatch:
@@ -212,8 +213,9 @@ class Prometheus:
             ("query", self._query(call, reading)), ("start", seconds(first_ms)), ("end", seconds(last_ms)),
             ("step", seconds(reading.step_ms)),
         )  # fmt: skip
-        samples = decode_labelled_lists(await self._send(QUERY_RANGE, params), MATRIX)
-        batch = to_batch(samples, call, reading)
+        response = await self._send(QUERY_RANGE, params)
+        samples = decode_labelled_lists(response.body, MATRIX)
+        batch = to_batch(samples, call, reading, response.received_ms)
         warnings = dict.fromkeys(reading.warnings + samples.warnings)
         if not warnings:
             return batch
@@ -243,12 +245,12 @@ class Prometheus:
         return f"avg({query})" if reading.per == "job" else query
 
     async def _ask(self, query: str) -> Rows:
-        return decode_rows(await self._send(QUERY, (("query", query),)))
+        return decode_rows((await self._send(QUERY, (("query", query),))).body)
 
-    async def _send(self, operation: str, params: tuple[tuple[str, str], ...]) -> bytes:
+    async def _send(self, operation: str, params: tuple[tuple[str, str], ...]) -> Response:
         body = encode_query(params).encode()
         request = Request("POST", f"{self._url}/{operation}", headers=self._headers, body=body, operation=operation)
-        return (await self._transport.send(request)).body
+        return await self._transport.send(request)
 
 
 def _call(job: Job, metric: str, window: Window, reading: Reading, pods: Sequence[str]) -> Call:
