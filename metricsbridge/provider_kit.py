@@ -60,6 +60,7 @@ from metricsbridge.protocols import (
 from metricsbridge.secret import Secret
 from metricsbridge.series.columns import SeriesBatch, SeriesKey, Statistic, Timing, concat, merge, sort_samples
 from metricsbridge.series.decode import NamedArrays, NumberArrays, decode_number_arrays, regular_times
+from metricsbridge.series.matrices import LabelledLists, LabelledSamples, decode_labelled_lists
 from metricsbridge.series.samples import KeyedSamples, NamedSamples, Rows, SampleLists, decode_rows, decode_sample_lists
 
 __all__ = [
@@ -81,6 +82,8 @@ __all__ = [
     "JobStatus",
     "JobTotals",
     "KeyedSamples",
+    "LabelledLists",
+    "LabelledSamples",
     "Level",
     "Metric",
     "NamedArrays",
@@ -118,6 +121,7 @@ __all__ = [
     "classify_by_status",
     "concat",
     "decode_json",
+    "decode_labelled_lists",
     "decode_number_arrays",
     "decode_rows",
     "decode_sample_lists",

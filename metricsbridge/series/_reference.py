@@ -18,6 +18,7 @@ from metricsbridge.errors import DecodeError
 from metricsbridge.model import Window
 from metricsbridge.series.align import Fill, Frame, How
 from metricsbridge.series.decode import NamedArrays, NumberArrays
+from metricsbridge.series.matrices import LabelledLists, LabelledSamples
 from metricsbridge.series.samples import KeyedSamples, NamedSamples, Rows, SampleLists
 
 if TYPE_CHECKING:
@@ -223,6 +224,49 @@ def decode_rows_reference(body: bytes, schema: Rows, /) -> KeyedSamples:
         np.array([time for group in groups.values() for time, _ in group], np.int64),
         np.array([value for group in groups.values() for _, value in group], np.float64),
     )
+
+
+_NO_NUMBER = re.compile(r"[+-]?(nan|inf|infinity)", re.IGNORECASE)
+
+
+def decode_labelled_lists_reference(body: bytes, schema: LabelledLists, /) -> LabelledSamples:
+    """Do what ``metricsbridge.series.matrices.decode_labelled_lists`` does, one sample at a time."""
+    document = _checked(_parse(body), dict, "the document is no object")
+    holder = _member(document, schema.holder, (dict, type(None)), default=None) or {}
+    labels: list[dict[str, str]] = []
+    lengths: list[int] = []
+    times: list[int] = []
+    values: list[float] = []
+    for one in _member(holder, schema.series, (list, type(None)), default=None) or []:
+        texts = _member(one, schema.labels, dict)
+        labels.append({name: _checked(text, str, "a label is no text") for name, text in texts.items()})
+        found = _member(one, schema.samples, (list, type(None)), default=None)
+        pairs = [] if found is None else [found] if schema.single else found
+        lengths.append(len(pairs))
+        for pair in pairs:
+            if len(_checked(pair, list, "a sample is no pair")) != 2:
+                raise DecodeError("a sample is no pair")
+            milliseconds = _quantity(pair[0]) * 1000
+            if not abs(milliseconds) < 2**63:
+                raise DecodeError("a time is none that fits into int64")
+            times.append(round(milliseconds))
+            value = _quantity(pair[1])
+            blank = schema.blank_from is not None and value >= schema.blank_from
+            values.append(math.nan if blank or math.isinf(value) else value)
+    warnings = _member(document, schema.warnings, (list, type(None)), default=None) if schema.warnings else None
+    return LabelledSamples(
+        tuple(labels), tuple(lengths), np.array(times, np.int64), np.array(values, np.float64),
+        tuple([_checked(text, str, "a warning is no text") for text in warnings or ()]),
+    )  # fmt: skip
+
+
+def _quantity(value: Any) -> float:
+    """Give a number that may stand in a string, where it may be NaN or infinite."""
+    if isinstance(value, str) and _NO_NUMBER.fullmatch(value):
+        return float(value)
+    if value is None or value == "":
+        raise DecodeError("there is no number")
+    return _value(value, True)
 
 
 class _Int(float):
