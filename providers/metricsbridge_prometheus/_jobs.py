@@ -125,7 +125,7 @@ def _read(row: Row, life: Life) -> None:
 def to_job(pods: Sequence[Pod], facts: Facts, /, warnings: tuple[str, ...] = ()) -> Job:
     """Describe the job that pods make up."""
     tasks = tuple([_task(pod, facts) for pod in pods])
-    stated = facts.jobs.get((pods[0].namespace, pods[0].job), {}) if pods[0].plain else {}
+    stated = _of_this_life(facts.jobs.get((pods[0].namespace, pods[0].job), {})) if pods[0].plain else {}
     status, word = _status(pods, facts, stated)
     lives = [life for pod in pods for life in facts.lives.get(pod.place, ())]
     starts = [task.start_time_ms for task in tasks if task.start_time_ms is not None]
@@ -145,6 +145,16 @@ def to_job(pods: Sequence[Pod], facts: Facts, /, warnings: tuple[str, ...] = ())
         tasks=tasks,
         payload=Doubts(warnings) if warnings else None,
     )
+
+
+def _of_this_life(stated: Mapping[str, int]) -> Mapping[str, int]:
+    """Leave out what was said of an earlier Job of the same name, which ended before this one began."""
+    begun = max(stated.get("kube_job_created", 0), stated.get("kube_job_status_start_time", 0))
+    ended = stated.get("kube_job_status_completion_time")
+    if ended is None or ended >= begun:
+        return stated
+    left_out = ("kube_job_complete", "kube_job_status_completion_time")
+    return {name: value for name, value in stated.items() if name not in left_out}
 
 
 def _task(pod: Pod, facts: Facts) -> Task:

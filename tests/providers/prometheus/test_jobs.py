@@ -109,6 +109,12 @@ def write(written: Written) -> None:
         written.add("kube_job_failed", 10, None, value, job_name="said", condition=condition)
     written.add("kube_job_complete", 10, None, 0, job_name="said", condition="true")
     written.add("kube_job_created", 10, None, written.start - 60, job_name="said")
+    # A second Job of the name; what is said of the end is the first one's.
+    written.pod("again-a", ("Succeeded", 0, 30), ended=3, label_job_name="again")
+    written.pod("again-b", ("Running", 40, None), created=40, label_job_name="again")
+    written.add("kube_job_complete", 3, 30, 1, job_name="again", condition="true")
+    written.add("kube_job_status_completion_time", 3, 30, written.start + 180, job_name="again")
+    written.add("kube_job_status_start_time", 40, None, written.start + 40 * MINUTE, job_name="again")
     # Deleted while it ran; driven out, without a time of its end.
     written.pod("gone-worker-0", ("Running", 0, 40), **flow("gone", "worker", "0"))
     written.pod("out-worker-0", ("Running", 0, 12), ("Failed", 12, None), **flow("out", "worker", "0"))
@@ -163,6 +169,7 @@ JOBS: Final[dict[str, tuple[str, str, dict[str, str], float | None, float | None
     "tj": ("running", "Running", {"tj-node-0-0-x": "node/0/0", "tj-node-0-1-x": "node/0/1"}, 6, None),
     "pj": ("succeeded", "Succeeded", {"pj-a": "", "pj-b": ""}, 1, 9),
     "said": ("failed", "Failed", {"said-a": ""}, 1, None),
+    "again": ("running", "Running", {"again-a": "", "again-b": ""}, 1, None),
     "gone": ("stopped", "deleted", {"gone-worker-0": "worker/0"}, 1, 40),
     "out": ("failed", "Failed", {"out-worker-0": "worker/0"}, 1, 12),
     "js": ("running", "Running", {"js-node-0-0-x": "node/0"}, 1, None),

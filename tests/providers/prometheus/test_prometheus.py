@@ -176,7 +176,7 @@ async def test_series_of_other_pods_are_left_out() -> None:
 async def test_a_user_s_query_takes_the_place_of_ours_as_it_is() -> None:
     queries = {
         MEMORY: 'sum(label_replace(my_bytes{ns="$namespace",pod=~"$pod"}[$range], "pod", "$1", "p", "(.*)"))',
-        "vendor.prometheus.loss": "avg_over_time(loss{$pods}[$range])",
+        "vendor.prometheus.loss": "avg_over_time(loss{$pods}[$range])  # mine",
     }
     api = Api()
     result = await collect(api, metrics=[*queries], settings={"queries": queries, "labels": {"cluster": 'a"b'}})
@@ -187,6 +187,7 @@ async def test_a_user_s_query_takes_the_place_of_ours_as_it_is() -> None:
     mine, loss = [query for operation, query, _, _ in api.queries if operation == "query_range"]
     assert f'my_bytes{{ns="n",pod=~"{A}|{B}"}}[60s], "pod", "$1", "p", "(.*)"' in mine
     assert f'loss{{namespace="n",pod=~"{A}|{B}",cluster="a\\"b"}}[60s]' in loss
+    assert loss.endswith("# mine\n)")
 
 
 async def test_a_user_s_metric_is_only_read_where_it_is_asked_for() -> None:
