@@ -63,8 +63,14 @@ class _Log:
 
 
 @contextmanager
-def running(folder: Path, scrape: str = "") -> Iterator[str]:
-    """Run a server whose storage is ``folder/data``; gives its URL once it is ready, and ends it by its process."""
+def running(folder: Path, scrape: str = "", *, web: str = "") -> Iterator[str]:
+    """Run a server whose storage is ``folder/data``; gives its URL once it is ready, and ends it by its process.
+
+    Args:
+        folder: Holds its storage and its configuration.
+        scrape: Rest of its configuration.
+        web: Configuration of its web server, where it is to be secured.
+    """
     require_binaries()
     configuration = folder / "prometheus.yml"
     configuration.write_text(f"global: {{scrape_interval: 1s, scrape_timeout: 1s}}\n{scrape}", "utf-8")
@@ -75,6 +81,9 @@ def running(folder: Path, scrape: str = "") -> Iterator[str]:
             "prometheus", f"--config.file={configuration}", f"--storage.tsdb.path={folder / 'data'}",
             f"--web.listen-address=127.0.0.1:{port}", "--storage.tsdb.retention.time=100y", "--log.level=info",
         ]  # fmt: skip
+        if web:
+            (folder / "web.yml").write_text(web, "utf-8")
+            command.append(f"--web.config.file={folder / 'web.yml'}")
         with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as process:
             log = _Log(process)
             try:
@@ -83,6 +92,9 @@ def running(folder: Path, scrape: str = "") -> Iterator[str]:
                     if attempt < 4 and any("address already in use" in line for line in log.lines):
                         continue
                     raise AssertionError(f"the server ended: {''.join(log.lines[-5:])}")
+                if web:
+                    yield f"https://127.0.0.1:{port}"
+                    return
                 url = f"http://127.0.0.1:{port}"
                 with urllib.request.urlopen(f"{url}/-/ready", timeout=LONGEST_START_S) as answer:
                     assert answer.status == 200

@@ -199,7 +199,7 @@ def at_level(query: str, place: Place, level: str, /) -> str:
 def users_at_level(query: str, level: str, /) -> str:
     """Give a user's query with one series for each pod, or for each device, whichever labels it has."""
     labels = (*_NAMING, *DEVICE_LABELS) if level == "device" else _NAMING
-    return f"avg by ({', '.join(labels)}) ({query})"
+    return f"avg by ({', '.join(labels)}) ({query}\n)"  # its last line may be a comment
 
 
 def unit_of(metric: str, /) -> str:

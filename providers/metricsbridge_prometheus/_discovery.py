@@ -66,6 +66,11 @@ class Pod:
     role: tuple[str, ...] = ()
     plain: bool = False
 
+    @property
+    def place(self) -> tuple[str, str]:
+        """What it is found by."""
+        return self.namespace, self.name
+
 
 def selector(settings: PrometheusSettings, *pairs: tuple[str, str, str]) -> str:
     """Write matchers, with those that every series has to fulfil."""
@@ -117,7 +122,7 @@ def pods_in(rows: Iterable[Row], /) -> tuple[Pod, ...]:
     for row in rows:
         if row.name == "kube_pod_owner":
             pod = _owned(row.labels, sets)
-            found[pod.namespace, pod.name] = pod
+            found[pod.place] = pod
     for row in labelled:  # what they say counts more
         place, pod_ = (row.labels.get("namespace", ""), row.labels.get("pod", "")), _labelled(row.labels)
         if pod_ is not None:
@@ -171,10 +176,15 @@ RESOLUTION_MS: Final = 60_000
 """How exactly the end of a pod is found that has told of none."""
 
 
-def facts_of(settings: PrometheusSettings, namespace: str, pods: Sequence[Pod], /) -> str:
+def _named(pods: Sequence[Pod]) -> tuple[tuple[str, str, str], tuple[str, str, str]]:
+    """Match pods; those of the same name in another of their namespaces are matched too, which does no harm."""
+    namespaces = sorted({pod.namespace for pod in pods})
+    return ("namespace", "=~", one_of(namespaces)), ("pod", "=~", one_of([pod.name for pod in pods]))
+
+
+def facts_of(settings: PrometheusSettings, pods: Sequence[Pod], /) -> str:
     """Ask what there is to know of these pods, and of the plain Jobs among their owners."""
-    where = ("namespace", "=", namespace)
-    names = ("pod", "=~", one_of([pod.name for pod in pods]))
+    where, names = _named(pods)
     jobs = sorted({pod.job for pod in pods if pod.plain})
     asked = [
         last(settings, ("__name__", "=~", one_of(_POD_FACTS)), where, names),
@@ -186,32 +196,26 @@ def facts_of(settings: PrometheusSettings, namespace: str, pods: Sequence[Pod], 
     return " or ".join(asked)
 
 
-def present(settings: PrometheusSettings, namespace: str, pods: Sequence[Pod], /) -> str:
+def present(settings: PrometheusSettings, pods: Sequence[Pod], /) -> str:
     """Ask which of these pods there are now, and how many of all: without any, nobody says so."""
-    named = selector(settings, ("namespace", "=", namespace), ("pod", "=~", one_of([pod.name for pod in pods])))
+    named = selector(settings, *_named(pods))
     every = selector(settings)
     return f"count by (namespace, pod) (kube_pod_status_phase{{{named}}}) or count(kube_pod_status_phase{{{every}}})"
 
 
-def endings(settings: PrometheusSettings, namespace: str, ended: Sequence[str], gone: Sequence[str], /) -> str:
+def endings(settings: PrometheusSettings, ended: Sequence[Pod], gone: Sequence[Pod], /) -> str:
     """Ask since when pods have been in a last state, and until when others were seen; to the minute."""
     over = f"[{duration(settings.lookback_ms)}:{_RESOLUTION}]"
-    where = ("namespace", "=", namespace)
     asked = []
     if ended:
-        which = selector(settings, where, ("pod", "=~", one_of(ended)), ("phase", "=~", "Succeeded|Failed"))
+        which = selector(settings, *_named(ended), ("phase", "=~", "Succeeded|Failed"))
         asked.append(f"min by (namespace, pod) (min_over_time(timestamp(kube_pod_status_phase{{{which}}} == 1){over}))")
     if gone:
-        which = selector(settings, where, ("pod", "=~", one_of(gone)), ("phase", "=", "Running"))
+        which = selector(settings, *_named(gone), ("phase", "=", "Running"))
         asked.append(f"max by (namespace, pod) (max_over_time(timestamp(kube_pod_status_phase{{{which}}}){over}))")
     return " or ".join(asked)
 
 
-def by_namespace(pods: Iterable[Pod], most: int, /) -> Iterator[tuple[str, tuple[Pod, ...]]]:
-    """Give the pods of one namespace, so many at once."""
-    groups: dict[str, list[Pod]] = {}
-    for pod in pods:
-        groups.setdefault(pod.namespace, []).append(pod)
-    for namespace, members in groups.items():
-        for first in range(0, len(members), most):
-            yield namespace, tuple(members[first : first + most])
+def in_groups(pods: Sequence[Pod], most: int, /) -> Iterator[Sequence[Pod]]:
+    """Give the pods, so many at once."""
+    return (pods[first : first + most] for first in range(0, len(pods), most))

@@ -47,7 +47,6 @@ _ADVICE: Final[Mapping[type[ProviderError], str]] = {
     NotFoundError: "check url: it ends before /api/v1",
     ThrottledError: "lower the rate with limits",
 }
-_REDIRECTED: Final = "it leads elsewhere, as a proxy's page for logging in does: check url and the credentials"
 _LARGE: Final = "ask less at once: fewer tasks, a shorter window or a longer step"
 
 _SAYS_FAILED: Final = b'{"status":"error"'
@@ -76,9 +75,7 @@ def classify(response: Response, /) -> ProviderError | None:
     kind, message = error_fields(response)
     cls = ERROR_TYPES.get(kind) or by_status or InvalidRequestError
     text = message.rstrip(".") or f"the service answered HTTP {response.status}"
-    if 300 <= response.status < 400:
-        text = f"{text}; {_REDIRECTED}"
-    elif "too many samples" in message:
+    if "too many samples" in message:
         text = f"{text}; {_LARGE}"
     elif cls in _ADVICE:
         text = f"{text}; {_ADVICE[cls]}"

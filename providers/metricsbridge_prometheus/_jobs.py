@@ -82,6 +82,11 @@ class Facts:
         lives = self.lives.get(place)
         return self.reported and place not in self.present and not (lives and lives[-1].over)
 
+    def open(self, place: tuple[str, str], /) -> bool:
+        """Tell whether a pod has ended without saying when."""
+        lives = self.lives.get(place)
+        return self.gone(place) or bool(lives and lives[-1].over and lives[-1].ended_ms is None)
+
 
 def facts_in(rows: Iterable[Row], /) -> Facts:
     """Read what rows say of pods and plain Jobs."""
@@ -120,9 +125,9 @@ def _read(row: Row, life: Life) -> None:
 def to_job(pods: Sequence[Pod], facts: Facts, /, warnings: tuple[str, ...] = ()) -> Job:
     """Describe the job that pods make up."""
     tasks = tuple([_task(pod, facts) for pod in pods])
-    stated = facts.jobs.get((pods[0].namespace, pods[0].job), {}) if pods[0].plain else {}
+    stated = _of_this_life(facts.jobs.get((pods[0].namespace, pods[0].job), {})) if pods[0].plain else {}
     status, word = _status(pods, facts, stated)
-    lives = [life for pod in pods for life in facts.lives.get((pod.namespace, pod.name), ())]
+    lives = [life for pod in pods for life in facts.lives.get(pod.place, ())]
     starts = [task.start_time_ms for task in tasks if task.start_time_ms is not None]
     ends = [task.end_time_ms for task in tasks]
     known = [end for end in ends if end is not None]
@@ -142,9 +147,19 @@ def to_job(pods: Sequence[Pod], facts: Facts, /, warnings: tuple[str, ...] = ())
     )
 
 
+def _of_this_life(stated: Mapping[str, int]) -> Mapping[str, int]:
+    """Leave out what was said of an earlier Job of the same name, which ended before this one began."""
+    begun = max(stated.get("kube_job_created", 0), stated.get("kube_job_status_start_time", 0))
+    ended = stated.get("kube_job_status_completion_time")
+    if ended is None or ended >= begun:
+        return stated
+    left_out = ("kube_job_complete", "kube_job_status_completion_time")
+    return {name: value for name, value in stated.items() if name not in left_out}
+
+
 def _task(pod: Pod, facts: Facts) -> Task:
     """Describe a pod; it began with the first of its incarnations and ends with the present one."""
-    place = (pod.namespace, pod.name)
+    place = pod.place
     lives = facts.lives.get(place, [])
     starts = [life.begun_ms for life in lives if life.begun_ms is not None]
     end: int | None = None
@@ -161,7 +176,7 @@ def _status(pods: Sequence[Pod], facts: Facts, stated: Mapping[str, int]) -> tup
         return JobStatus.SUCCEEDED, "Complete"
     if stated.get("kube_job_failed"):
         return JobStatus.FAILED, "Failed"
-    places = [(pod.namespace, pod.name) for pod in pods]
+    places = [pod.place for pod in pods]
     phases = {place: lives[-1].phase if (lives := facts.lives.get(place)) else "" for place in places}
     waiting = [
         phase for place, phase in phases.items() if phase not in ("Succeeded", "Failed") and not facts.gone(place)
@@ -172,7 +187,7 @@ def _status(pods: Sequence[Pod], facts: Facts, stated: Mapping[str, int]) -> tup
     deciding = [pod for pod in pods if pod.role and pod.role[0] in _LEADERS] or pods
     latest: dict[tuple[str, ...], tuple[int, str]] = {}
     for pod in deciding:  # one that was tried again counts by its last try
-        place = (pod.namespace, pod.name)
+        place = pod.place
         lives = facts.lives.get(place)
         slot = pod.role or (() if pod.plain else (pod.name,))
         latest[slot] = max(latest.get(slot, (-1, "")), ((lives[-1].created_ms or 0) if lives else 0, phases[place]))

@@ -37,9 +37,9 @@ from metricsbridge_prometheus._catalog import (
 from metricsbridge_prometheus._discovery import (
     RESOLUTION_MS,
     all_pods,
-    by_namespace,
     endings,
     facts_of,
+    in_groups,
     pods_in,
     pods_of,
     present,
@@ -138,29 +138,26 @@ class Prometheus:
         """Ask what is known of pods; where one has ended and not said when, that is looked for."""
         settings = self._settings
         known, now = Rows(), Rows()
-        for namespace, some in by_namespace(pods, MOST_PODS):
-            known += await self._ask(facts_of(settings, namespace, some))
-            now += await self._ask(present(settings, namespace, some))
+        for some in in_groups(pods, MOST_PODS):
+            known += await self._ask(facts_of(settings, some))
+            now += await self._ask(present(settings, some))
         facts = facts_in(known.rows)
-        facts.present = {(row.labels["namespace"], row.labels["pod"]) for row in now.rows if "pod" in row.labels}
+        facts.present = {
+            (row.labels.get("namespace", ""), row.labels["pod"]) for row in now.rows if "pod" in row.labels
+        }
         facts.reported = any("pod" not in row.labels for row in now.rows)
-        places = [(pod.namespace, pod.name) for pod in pods]
-        lives = {place: found[-1] if (found := facts.lives.get(place)) else None for place in places}
-        gone = {place for place in places if facts.gone(place)}
-        open_ = [
-            pod
-            for pod, place in zip(pods, places, strict=True)
-            if place in gone or ((life := lives[place]) is not None and life.over and life.ended_ms is None)
-        ]
-        for namespace, some in by_namespace(open_, MOST_PODS):
-            left = [pod.name for pod in some if (namespace, pod.name) in gone]
-            ended = [pod.name for pod in some if pod.name not in left]
-            found_ends = await self._ask(endings(settings, namespace, ended, left))
-            for row in found_ends.rows:
-                place = (namespace, row.labels.get("pod", ""))
-                facts.ends[place] = row.time_ms + (RESOLUTION_MS if place in gone else 0)
-            known += Rows(warnings=found_ends.warnings)
-        return facts, tuple(dict.fromkeys(known.warnings + now.warnings))
+        warnings = known.warnings + now.warnings
+        for some in in_groups([pod for pod in pods if facts.open(pod.place)], MOST_PODS):
+            gone = [pod for pod in some if facts.gone(pod.place)]
+            ended = [pod for pod in some if not facts.gone(pod.place)]
+            found = await self._ask(endings(settings, ended, gone))
+            facts.ends |= {
+                place: row.time_ms + (RESOLUTION_MS if facts.gone(place) else 0)
+                for row in found.rows
+                if (place := (row.labels.get("namespace", ""), row.labels.get("pod", "")))
+            }
+            warnings += found.warnings
+        return facts, tuple(dict.fromkeys(warnings))
 
     def plan(self, job: Job, query: Query, /) -> Sequence[Call]:
         """Give one call for each metric, for all pods together; more where the answer would be too large."""
