@@ -79,12 +79,14 @@ SAMPLES: Final[tuple[Sample, ...]] = (
     (LIMIT, main(C), BLANK),
     *[(READS, main(A, device=device), grows) for device, grows in (("sda", 6_000), ("sdb", 600))],
     (READS, of(A, container="", id="/"), 9_000),
+    (READS, main(A, device="sda", job="again"), 6_000),
     *[(WRITES, main(A, device=device), grows) for device, grows in (("sda", 600), ("sdb", 60))],
     *[
         (name, of(A, container="POD", id="/0", interface=interface), grows)
         for name in (RECEIVED, SENT)
         for interface, grows in (("eth0", 6_000), ("eth1", 3_000), ("lo", 9_000))
     ],
+    (SENT, of(A, container="POD", id="/0", interface="eth1", job="again"), 3_000),
     (RECEIVED, of(B, container="", id="/", interface="eth0"), 600),
     *[("DCGM_FI_DEV_GPU_UTIL", main(A, gpu=gpu, UUID=f"G{gpu}"), value) for gpu, value in (("0", 40), ("1", 81))],
     ("DCGM_FI_DEV_GPU_UTIL", exported(B, gpu="0", UUID="G9"), 50),
