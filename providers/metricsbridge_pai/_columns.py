@@ -55,20 +55,25 @@ def is_wanted(pod: str, tasks: Collection[str], only: Collection[str] | None, /)
     return pod in tasks if "" not in tasks else only is None or pod in only
 
 
-def mean_over_devices(batch: SeriesBatch, /) -> SeriesBatch:
-    """Give one series for each task: at each time the mean over those of its devices that have a value then."""
+def mean_over_devices(batch: SeriesBatch, /, *, of_all: bool = False) -> SeriesBatch:
+    """Give one series for each task: at each time the mean over those of its devices that have a value then.
+
+    Args:
+        batch: One series for each device.
+        of_all: Leave out the times at which only some of a task's devices have one.
+    """
     groups: dict[SeriesKey, list[int]] = {}
     for index, key in enumerate(batch.keys):
         groups.setdefault(SeriesKey(key.job, key.task, "", key.metric), []).append(index)
     if not groups:
         return batch
-    parts = [_mean([batch.samples(index) for index in indices]) for indices in groups.values()]
+    parts = [_mean([batch.samples(index) for index in indices], of_all) for indices in groups.values()]
     return to_batch(
         tuple(groups), parts, unit=batch.unit[0], interval_ms=batch.interval_ms[0], statistic=batch.statistic[0]
     )
 
 
-def _mean(parts: Sequence[Samples]) -> Samples:
+def _mean(parts: Sequence[Samples], of_all: bool) -> Samples:
     times = np.concatenate([times for times, _ in parts])
     values = np.concatenate([values for _, values in parts])
     grid, place = np.unique(times, return_inverse=True)
@@ -77,4 +82,5 @@ def _mean(parts: Sequence[Samples]) -> Samples:
     counts = np.bincount(place[present], minlength=len(grid))
     means = np.full(len(grid), np.nan)
     np.divide(sums, counts, out=means, where=counts > 0)
-    return grid, means
+    kept = (counts == 0) | (counts == len(parts)) if of_all else slice(None)
+    return grid[kept], means[kept]

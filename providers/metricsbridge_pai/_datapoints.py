@@ -118,10 +118,15 @@ class Pages:
         self.batches.append(to_batch(keys, samples, unit=unit, interval_ms=interval_ms, statistic=metric.statistic))
         return len(found.times)
 
-    def joined(self) -> SeriesBatch:
-        """Give all that was read as what was asked for."""
+    def joined(self, *, ended: bool = True) -> SeriesBatch:
+        """Give all that was read as what was asked for.
+
+        Args:
+            ended: Whether the last page held points. Where a page that was announced holds none, the one before it
+                may have been cut between the devices of one time: no mean is made of those on this side.
+        """
         whole = merge(self.batches)
-        return mean_over_devices(whole) if self.reading.averaged else whole
+        return mean_over_devices(whole, of_all=not ended) if self.reading.averaged else whole
 
     def _key(self, members: Mapping[str, str], aliases: Mapping[str, str]) -> SeriesKey | None:
         if _first(members, JOB_DIMENSIONS) not in ("", self.job_id):

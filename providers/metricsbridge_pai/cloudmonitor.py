@@ -120,7 +120,7 @@ class CloudMonitor:
         conversion = reading.metric.conversion or await self._conversion(reading.metric)
         pages = Pages(reading, conversion, call.targets[0][0], frozenset([task for _, task in call.targets]))
         try:
-            await self._read_pages(call, pages)
+            ended = await self._read_pages(call, pages)
         except ProviderError as error:
             if reading.averaged or not pages.batches:
                 raise
@@ -130,9 +130,10 @@ class CloudMonitor:
             raise PartialDataError(
                 f"page {len(pages.batches) + 1} of the data could not be read", series=pages.joined(), lost=[lost]
             ) from error
-        return pages.joined()
+        return pages.joined(ended=ended)
 
-    async def _read_pages(self, call: Call, pages: Pages) -> None:
+    async def _read_pages(self, call: Call, pages: Pages) -> bool:
+        """Add each page; tell whether the last one held points."""
         request = self._request(call, pages.reading)
         token, seen, empty = "", {""}, 0
         while True:
@@ -145,7 +146,7 @@ class CloudMonitor:
             empty = 0 if pages.add(points) else empty + 1
             token = page.NextToken or ""
             if not token:
-                return
+                return empty == 0
             if token in seen or empty == _MOST_EMPTY or len(pages.batches) == _MOST_PAGES:
                 raise DecodeError(
                     "the answer's NextToken leads back to a page that was read, or on without end", path="$.NextToken"

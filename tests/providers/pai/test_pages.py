@@ -101,6 +101,17 @@ async def test_a_lost_page_takes_the_mean_over_cards_along_and_leaves_the_cards_
     assert isinstance(failure.error, mb.PermissionDeniedError)
 
 
+@pytest.mark.parametrize("follows", [[], None])
+async def test_an_announced_page_without_points_leaves_no_mean_of_some_cards(follows: Any) -> None:
+    cards = [row(minute, gpu=str(card), value=10.0 * (card + 1)) for minute in range(2) for card in range(2)]
+    cloud = Cloud(cards[:-1], follows) if follows is not None else Cloud(cards[:-1])
+    result = await collect(cloud)
+    ((_, times, values),) = result.series
+    mean_of_all, mean_of_some = (0.1 + 0.2) / 2, 0.1
+    assert values.tolist() == ([mean_of_all] if follows is not None else [mean_of_all, mean_of_some])
+    assert len((await collect(cloud, per="device")).series.times) == 3
+
+
 @pytest.mark.parametrize("per", ["task", "device"])
 async def test_a_card_that_is_numbered_by_a_dimension_of_its_own_is_told_apart(per: Any) -> None:
     cards = [row(gpuIdx=card, value=10.0 * (card + 1)) for card in range(2)]
