@@ -12,6 +12,8 @@ from metricsbridge.errors import DecodeError
 from metricsbridge.series._reference import decode_number_arrays_reference
 from metricsbridge.series.decode import NamedArrays, NumberArrays, decode_number_arrays, regular_times
 
+pytestmark = pytest.mark.usefixtures("engine")
+
 SCHEMA = NumberArrays(series="metrics", name="metric", values="value", missing=-1)
 PLAIN = attrs.evolve(SCHEMA, missing=None)
 

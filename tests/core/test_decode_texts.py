@@ -13,6 +13,8 @@ from metricsbridge.errors import DecodeError
 from metricsbridge.series._reference import decode_number_arrays_reference
 from metricsbridge.series.decode import NamedArrays, NumberArrays, decode_number_arrays
 
+pytestmark = pytest.mark.usefixtures("engine")
+
 LISTED = NumberArrays(series="metrics", name="metric", values="value", text=True, doubtful="0", interval="interval")
 KEYED = NumberArrays(series="system", text=True, doubtful="0", interval="interval")
 

@@ -13,6 +13,8 @@ from metricsbridge.errors import DecodeError
 from metricsbridge.series._reference import decode_labelled_lists_reference
 from metricsbridge.series.matrices import LabelledLists, decode_labelled_lists
 
+pytestmark = pytest.mark.usefixtures("engine")
+
 RANGE = LabelledLists(
     holder="data", series="result", labels="metric", samples="values", warnings="warnings", blank_from=9.2e18
 )
