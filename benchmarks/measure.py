@@ -7,16 +7,34 @@ import os
 import platform
 import time
 import tracemalloc
+from contextlib import nullcontext
 from importlib.metadata import PackageNotFoundError, version
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from benchmarks.kernel import has_kernel
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
-PACKAGES = ("metricsbridge", "numpy", "msgspec", "aiohttp", "orjson", "pandas", "polars", "huaweicloudsdkmodelarts")
+    Surrounding = Callable[[], AbstractContextManager[object]]
+    """What is entered before, and left after, a contestant's turn."""
+
+PACKAGES = (
+    "metricsbridge",
+    "numpy",
+    "msgspec",
+    "aiohttp",
+    "orjson",
+    "pysimdjson",
+    "pandas",
+    "polars",
+    "huaweicloudsdkmodelarts",
+    "alibabacloud-pai-dlc20201203",
+)
 """Whose versions are told beside the figures."""
 
 
@@ -74,7 +92,11 @@ def cell(value: object) -> str:
 
 
 def interleave(
-    contestants: Mapping[str, Callable[[], object]], *, rounds: int, at_least_s: float
+    contestants: Mapping[str, Callable[[], object]],
+    *,
+    rounds: int,
+    at_least_s: float,
+    around: Mapping[str, Surrounding] | None = None,
 ) -> dict[str, list[float]]:
     """Time contestants in turns, A B C A B C …: seconds of one run of each, for every round.
 
@@ -82,20 +104,32 @@ def interleave(
         contestants: Name to what is timed.
         rounds: How many turns each has.
         at_least_s: A turn repeats a contestant until about so much time has passed.
+        around: Name to the surroundings of its turns, which are not timed; none where a name is missing.
     """
-    repeats = {name: _repeats(run, at_least_s) for name, run in contestants.items()}
-    seconds: dict[str, list[float]] = {name: [] for name in contestants}
-    for _ in range(rounds):
-        for name, run in contestants.items():
-            gc.collect()
-            begun = time.perf_counter()
-            for _ in range(repeats[name]):
-                run()
-            seconds[name].append((time.perf_counter() - begun) / repeats[name])
+    surroundings = [(around or {}).get(name, nullcontext) for name in contestants]
+    gc.collect()
+    gc.freeze()  # nobody pays for looking through the modules that the others have imported
+    try:
+        repeats = []
+        for run, surrounding in zip(contestants.values(), surroundings, strict=True):
+            with surrounding():
+                repeats.append(_repeats(run, at_least_s))
+        seconds: dict[str, list[float]] = {name: [] for name in contestants}
+        for _ in range(rounds):
+            for (name, run), surrounding, times in zip(contestants.items(), surroundings, repeats, strict=True):
+                gc.collect()
+                with surrounding():
+                    begun = time.perf_counter()
+                    for _ in range(times):
+                        run()
+                    seconds[name].append((time.perf_counter() - begun) / times)
+    finally:
+        gc.unfreeze()
     return seconds
 
 
 def _repeats(run: Callable[[], object], at_least_s: float) -> int:
+    run()  # the first run of all fills caches
     begun = time.perf_counter()
     run()
     return max(1, round(at_least_s / (time.perf_counter() - begun)))
@@ -107,15 +141,16 @@ def ratios(over: Sequence[float], under: Sequence[float]) -> tuple[float, float,
     return median(found), min(found), max(found)
 
 
-def peak_bytes(run: Callable[[], object]) -> int:
+def peak_bytes(run: Callable[[], object], surrounding: Surrounding | None = None) -> int:
     """Give the most that Python and numpy held at once on top of the inputs, result included."""
     gc.collect()
-    tracemalloc.start()
-    try:
-        run()
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
+    with (surrounding or nullcontext)():
+        tracemalloc.start()
+        try:
+            run()
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
 
 
 def named(package: str) -> str:
@@ -133,6 +168,7 @@ def machine() -> dict[str, Any]:
         "system": f"{platform.system()} {platform.machine()}",
         "processor": _processor(),
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "kernel": has_kernel(),
         "packages": [named(package) for package in PACKAGES],
     }
 
