@@ -1,4 +1,4 @@
-"""``python -m benchmarks [decode|align|fanout|imports …] [--short] [--json FILE] [--without-nginx]``."""
+"""``python -m benchmarks [decode|align|threads|fanout|imports …] [--short] [--json FILE] [--without-nginx]``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from benchmarks.measure import machine
 if TYPE_CHECKING:
     from benchmarks.measure import Table
 
-NAMES = ("decode", "align", "fanout", "imports")
+NAMES = ("decode", "align", "threads", "fanout", "imports")
 
 
 def main() -> int:
@@ -31,6 +31,7 @@ def main() -> int:
     about = machine()
     print(f"{about['python']}, {about['system']}, {about['cores']} cores, {about['processor']}")
     print(", ".join(about["packages"]))
+    print("the kernel is in use" if about["kernel"] else "without a kernel: none was compiled")
     tables: list[Table] = []
     for name in NAMES:
         if options.names and name not in options.names:
