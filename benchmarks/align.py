@@ -160,16 +160,15 @@ def _measure(batch: SeriesBatch, step: str, *, short: bool) -> Table:
         )
         for name, taken in seconds.items()
     ]
+    gates = [
+        Gate(f"mean onto {step}, over {peer}", ratios(seconds[peer], seconds[OURS])[0], needed)
+        for peer, needed in ({} if short else GATES).items()
+    ]
     return Table(
         title=f"align: {len(batch)} series x {len(batch.times) // len(batch)} points, mean onto {step}",
         columns=("", "time, ours = 1", "lowest", "highest", "ns/point", "MB/s", "peak MiB"),
         rows=tuple(rows),
-        gates=()
-        if short
-        else tuple([
-            Gate(f"mean onto {step}, over {peer}", ratios(seconds[peer], seconds[OURS])[0], needed)
-            for peer, needed in GATES.items()
-        ]),
+        gates=tuple(gates),
         notes=(
             "The peers' tables are made before the clock starts; polars allocates where it can't be traced.",
             "MB/s is of the times and values that are read, 16 bytes a point.",

@@ -1,4 +1,4 @@
-"""From the bytes of an answer to keys, lengths, times and values with NaN for what is missing: every shape of answer."""
+"""From the bytes of an answer to keys, lengths, times and values with NaN for what is missing: each shape of answer."""
 
 from __future__ import annotations
 
