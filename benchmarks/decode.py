@@ -64,7 +64,7 @@ def _measure(shape: Shape, points: int, digits: int, *, short: bool) -> Table:
     decoders = {**ours, **more, **shape.peers, "the slow twin, _reference": shape.reference, **_LIMITS}
     runs: dict[str, Callable[[], object]] = {name: partial(decode, body) for name, decode in decoders.items()}
     around = {FALLBACK: without_kernel}
-    seconds = interleave(runs, rounds=1 if short else 9, at_least_s=0.0 if short else 0.05, around=around)
+    seconds = interleave(runs, rounds=1 if short else 15, at_least_s=0.0 if short else 0.03, around=around)
     rows = [
         (
             name,

@@ -17,7 +17,7 @@ import attrs
 from benchmarks.kernel import has_kernel
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     Surrounding = Callable[[], AbstractContextManager[object]]
@@ -73,11 +73,33 @@ class Table:
             lines.append("  ".join([first[0].ljust(first[1]), *[text.rjust(width) for text, width in others]]).rstrip())
         return "\n".join([*lines, *self.notes, *map(str, self.gates)])
 
+    def to_markdown(self) -> str:
+        """Give the figures as they stand in README.md: the spread of a ratio in brackets behind it, gates left out."""
+        spread = self.columns.index("lowest") - 1
+        columns = [name for name in self.columns if name not in ("lowest", "highest")]
+        lines = [columns, ["---"] * len(columns)]
+        for row in self.rows:
+            cells = [cell(value) for value in row]
+            ratio, lowest, highest = cells[spread : spread + 3]
+            told = ratio if lowest == highest else f"{ratio} ({lowest}–{highest})"
+            lines.append([*cells[:spread], told, *cells[spread + 3 :]])
+        return "\n".join([f"**{self.title}**", "", *[f"| {' | '.join(line)} |" for line in lines], ""])
+
     def to_json(self) -> dict[str, Any]:
         """Give plain values, the figures unrounded."""
         rows = [dict(zip(self.columns, row, strict=True)) for row in self.rows]
         gates = [{**attrs.asdict(gate), "met": gate.met} for gate in self.gates]
         return {"title": self.title, "rows": rows, "gates": gates, "notes": list(self.notes)}
+
+
+def gates_markdown(tables: Iterable[Table]) -> str:
+    """Give every gate of the tables as one table in Markdown."""
+    rows = [
+        f"| {gate.what} | {cell(gate.needed)} | {gate.reached:.2f} | {'met' if gate.met else 'missed'} |"
+        for table in tables
+        for gate in table.gates
+    ]
+    return "\n".join(["| ours is faster | times at least | reached | |", "|---|---|---|---|", *rows, ""])
 
 
 def cell(value: object) -> str:
