@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 
 from metricsbridge.envelopes import parse_json
+from metricsbridge.series import _kernel
 from metricsbridge.series.decode import JSON_ERRORS, refusal, shared_offsets, wrong
 
 if TYPE_CHECKING:
@@ -71,6 +72,10 @@ def decode_sample_lists(body: bytes, schema: SampleLists, /) -> NamedSamples:
     Raises:
         DecodeError: The bytes are not JSON, or not of that shape; says where.
     """
+    found = _kernel.read(body, schema)
+    if found is not None:
+        names, lengths, times, values = found
+        return NamedSamples(names, lengths, np.frombuffer(times, np.int64), np.frombuffer(values))
     try:
         series = _decoder(schema).decode(body).series or ()
     except JSON_ERRORS as error:
@@ -148,6 +153,10 @@ def decode_rows(body: bytes, schema: Rows, /) -> KeyedSamples:
     Raises:
         DecodeError: The bytes are not JSON, or not of that shape; says where.
     """
+    found = _kernel.read(body, schema)
+    if found is not None:
+        keys, lengths, times, values = found
+        return KeyedSamples(keys, lengths, np.frombuffer(times, np.int64), np.frombuffer(values))
     document = parse_json(body)
     if not isinstance(document, list):
         raise wrong("$", "expected a list")
