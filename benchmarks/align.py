@@ -12,7 +12,7 @@ import polars as pl
 
 from benchmarks.inputs import MINUTE_MS, minute_series
 from benchmarks.kernel import has_kernel, without_kernel
-from benchmarks.measure import Gate, Table, interleave, peak_bytes, ratios
+from benchmarks.measure import SPREAD, Gate, Table, interleave, peak_bytes, ratios
 from metricsbridge.series._reference import align_reference
 from metricsbridge.series.align import align
 
@@ -149,7 +149,7 @@ def _measure(batch: SeriesBatch, step: str, *, short: bool) -> Table:
         "limit: the sums of all times and all values": lambda: (batch.times.sum(), batch.values.sum()),
     }
     around = {FALLBACK: without_kernel}
-    seconds = interleave(runs, rounds=1 if short else 11, at_least_s=0.0 if short else 0.05, around=around)
+    seconds = interleave(runs, rounds=1 if short else 15, at_least_s=0.0 if short else 0.01, around=around)
     rows = [
         (
             name,
@@ -166,7 +166,7 @@ def _measure(batch: SeriesBatch, step: str, *, short: bool) -> Table:
     ]
     return Table(
         title=f"align: {len(batch)} series x {len(batch.times) // len(batch)} points, mean onto {step}",
-        columns=("", "time, ours = 1", "lowest", "highest", "ns/point", "MB/s", "peak MiB"),
+        columns=("", "time, ours = 1", *SPREAD, "ns/point", "MB/s", "peak MiB"),
         rows=tuple(rows),
         gates=tuple(gates),
         notes=(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from functools import partial
 from statistics import median
 from typing import TYPE_CHECKING
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from benchmarks.kernel import has_kernel, without_kernel
-from benchmarks.measure import Gate, Table, interleave, peak_bytes, ratios
+from benchmarks.measure import SPREAD, Gate, Table, interleave, peak_bytes, ratios
 from benchmarks.shapes import modelarts_v1, modelarts_v2, pai_objects, pai_rows, prometheus
 from benchmarks.shapes.shape import SIX
 
@@ -64,7 +65,9 @@ def _measure(shape: Shape, points: int, digits: int, *, short: bool) -> Table:
     decoders = {**ours, **more, **shape.peers, "the slow twin, _reference": shape.reference, **_LIMITS}
     runs: dict[str, Callable[[], object]] = {name: partial(decode, body) for name, decode in decoders.items()}
     around = {FALLBACK: without_kernel}
-    seconds = interleave(runs, rounds=1 if short else 15, at_least_s=0.0 if short else 0.03, around=around)
+    seconds = interleave(
+        runs, rounds=1 if short else 51, at_least_s=0.0 if short else 0.005, around=around, clock=time.process_time
+    )
     rows = [
         (
             name,
@@ -79,7 +82,7 @@ def _measure(shape: Shape, points: int, digits: int, *, short: bool) -> Table:
     gated = {} if short or digits != 2 else shape.small_gates if points == SMALL else shape.gates
     return Table(
         title=f"decode: {shape.title}, {size}, {_DECIMALS[digits]}, {len(body)} bytes",
-        columns=("", "time, ours = 1", "lowest", "highest", "ns/point", "MB/s", "peak KiB"),
+        columns=("", "time, ours = 1", *SPREAD, "ns/point", "MB/s", "peak KiB"),
         rows=tuple(rows),
         gates=tuple([
             Gate(f"{shape.title}, {size}, over {peer}", ratios(seconds[peer], seconds[OURS])[0], factor)

@@ -11,7 +11,7 @@ from statistics import median
 import attrs
 
 from benchmarks.clients import CONCURRENCY, Contestant, open_contestants, python_calls
-from benchmarks.measure import Gate, Table, named, ratios
+from benchmarks.measure import SPREAD, Gate, Table, named, ratios
 from benchmarks.server import find_nginx, serve
 
 OVER_SDK, OVER_PLAIN = 6.0, 0.45
@@ -117,7 +117,7 @@ def _table(case: Case, readings: dict[str, list[Reading]], counts: dict[str, flo
     return Table(
         title=f"fanout: {case.title}, {CONCURRENCY} at once, {case.jobs * TASKS} calls a turn "
         f"({case.sdk_jobs * TASKS} the SDK's)",
-        columns=("", "time, ours = 1", "lowest", "highest", "calls/s", "CPU, ours = 1", "CPU us/call", "Python calls"),
+        columns=("", "time, ours = 1", *SPREAD, "calls/s", "CPU, ours = 1", "CPU us/call", "Python calls"),
         rows=tuple(rows),
         gates=gates if case.gated and nginx else (),
         notes=(f"Server: {server}.",),

@@ -9,7 +9,7 @@ import time
 import tracemalloc
 from contextlib import nullcontext
 from importlib.metadata import PackageNotFoundError, version
-from statistics import median
+from statistics import quantiles
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -36,6 +36,9 @@ PACKAGES = (
     "alibabacloud-pai-dlc20201203",
 )
 """Whose versions are told beside the figures."""
+
+SPREAD = ("from", "to")
+"""The columns with the quartiles of the ratio before them: half of all rounds lie between."""
 
 
 @attrs.frozen
@@ -75,13 +78,13 @@ class Table:
 
     def to_markdown(self) -> str:
         """Give the figures as they stand in README.md: the spread of a ratio in brackets behind it, gates left out."""
-        spread = self.columns.index("lowest") - 1
-        columns = [name for name in self.columns if name not in ("lowest", "highest")]
+        spread = self.columns.index(SPREAD[0]) - 1
+        columns = [name for name in self.columns if name not in SPREAD]
         lines = [columns, ["---"] * len(columns)]
         for row in self.rows:
             cells = [cell(value) for value in row]
-            ratio, lowest, highest = cells[spread : spread + 3]
-            told = ratio if lowest == highest else f"{ratio} ({lowest}–{highest})"
+            ratio, lower, upper = cells[spread : spread + 3]
+            told = ratio if lower == upper else f"{ratio} ({lower}–{upper})"
             lines.append([*cells[:spread], told, *cells[spread + 3 :]])
         return "\n".join([f"**{self.title}**", "", *[f"| {' | '.join(line)} |" for line in lines], ""])
 
@@ -119,6 +122,7 @@ def interleave(
     rounds: int,
     at_least_s: float,
     around: Mapping[str, Surrounding] | None = None,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, list[float]]:
     """Time contestants in turns, A B C A B C …: seconds of one run of each, for every round.
 
@@ -127,6 +131,8 @@ def interleave(
         rounds: How many turns each has.
         at_least_s: A turn repeats a contestant until about so much time has passed.
         around: Name to the surroundings of its turns, which are not timed; none where a name is missing.
+        clock: ``time.process_time`` leaves out what a busy machine made a contestant wait; it is for work that is done
+            in one thread.
     """
     surroundings = [(around or {}).get(name, nullcontext) for name in contestants]
     gc.collect()
@@ -141,10 +147,10 @@ def interleave(
             for (name, run), surrounding, times in zip(contestants.items(), surroundings, repeats, strict=True):
                 gc.collect()
                 with surrounding():
-                    begun = time.perf_counter()
+                    begun = clock()
                     for _ in range(times):
                         run()
-                    seconds[name].append((time.perf_counter() - begun) / times)
+                    seconds[name].append((clock() - begun) / times)
     finally:
         gc.unfreeze()
     return seconds
@@ -158,9 +164,10 @@ def _repeats(run: Callable[[], object], at_least_s: float) -> int:
 
 
 def ratios(over: Sequence[float], under: Sequence[float]) -> tuple[float, float, float]:
-    """Give the median, the lowest and the highest of the ratios, each taken within a round."""
+    """Give the median and the two quartiles of the ratios, each taken within a round."""
     found = [a / b for a, b in zip(over, under, strict=True)]
-    return median(found), min(found), max(found)
+    lower, middle, upper = quantiles(found, n=4, method="inclusive") if len(found) > 1 else found * 3
+    return middle, lower, upper
 
 
 def peak_bytes(run: Callable[[], object], surrounding: Surrounding | None = None) -> int:

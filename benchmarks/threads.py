@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks.decode import DAY, FALLBACK, OURS, check
 from benchmarks.kernel import has_kernel, without_kernel
-from benchmarks.measure import Table, cores, interleave, ratios
+from benchmarks.measure import SPREAD, Table, cores, interleave, ratios
 from benchmarks.shapes import modelarts_v2, pai_objects
 from benchmarks.shapes.shape import SIX
 
@@ -43,7 +43,7 @@ def _measure(shape: Shape, peer: str, threads: ThreadPoolExecutor, *, short: boo
         runs[name] = partial(_side_by_side, threads, repeat, 1)
         runs[_both(name)] = partial(_side_by_side, threads, repeat, THREADS)
     around = {FALLBACK: without_kernel, _both(FALLBACK): without_kernel}
-    seconds = interleave(runs, rounds=1 if short else 9, at_least_s=0.0 if short else 0.1, around=around)
+    seconds = interleave(runs, rounds=1 if short else 15, at_least_s=0.0, around=around)
     points = SIX * DAY * bodies
     rows = [
         (
@@ -56,7 +56,7 @@ def _measure(shape: Shape, peer: str, threads: ThreadPoolExecutor, *, short: boo
     ]
     return Table(
         title=f"threads: {shape.title}, {SIX} x {DAY} points, each thread its own bodies",
-        columns=("", "Mpoints/s, 1 thread", f"{THREADS} threads", "gain", "lowest", "highest"),
+        columns=("", "Mpoints/s, 1 thread", f"{THREADS} threads", "gain", *SPREAD),
         rows=tuple(rows),
         notes=(f"On {cores()} cores; more than that many is no gain to be had.",),
     )
