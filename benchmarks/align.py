@@ -149,7 +149,7 @@ def _measure(batch: SeriesBatch, step: str, *, short: bool) -> Table:
         "limit: the sums of all times and all values": lambda: (batch.times.sum(), batch.values.sum()),
     }
     around = {FALLBACK: without_kernel}
-    seconds = interleave(runs, rounds=1 if short else 15, at_least_s=0.0 if short else 0.01, around=around)
+    seconds = interleave(runs, rounds=1 if short else 11, at_least_s=0.0 if short else 0.02, around=around)
     rows = [
         (
             name,

@@ -66,7 +66,7 @@ def _measure(shape: Shape, points: int, digits: int, *, short: bool) -> Table:
     runs: dict[str, Callable[[], object]] = {name: partial(decode, body) for name, decode in decoders.items()}
     around = {FALLBACK: without_kernel}
     seconds = interleave(
-        runs, rounds=1 if short else 51, at_least_s=0.0 if short else 0.005, around=around, clock=time.process_time
+        runs, rounds=1 if short else 21, at_least_s=0.0 if short else 0.02, around=around, clock=time.process_time
     )
     rows = [
         (

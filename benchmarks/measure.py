@@ -147,6 +147,7 @@ def interleave(
             for (name, run), surrounding, times in zip(contestants.items(), surroundings, repeats, strict=True):
                 gc.collect()
                 with surrounding():
+                    run()  # finds its own memory and caches in place, whoever's turn it was before
                     begun = clock()
                     for _ in range(times):
                         run()
@@ -157,7 +158,7 @@ def interleave(
 
 
 def _repeats(run: Callable[[], object], at_least_s: float) -> int:
-    run()  # the first run of all fills caches
+    run()
     begun = time.perf_counter()
     run()
     return max(1, round(at_least_s / (time.perf_counter() - begun)))
