@@ -191,7 +191,7 @@ cdef inline uint64_t joined(uint64_t chunk) noexcept nogil:
     ) >> 32
 
 
-cdef inline Position eights(Position p, Position end, uint64_t* value) noexcept nogil:
+cdef Position eights(Position p, Position end, uint64_t* value) noexcept nogil:
     """Step over digits, of which there may be none, and write them behind those of ``value``: eight bytes at once."""
     cdef uint64_t chunk, others
     cdef int count = 8
