@@ -9,7 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from metricsbridge.errors import DecodeError
-from metricsbridge.series._reference import decode_number_arrays_reference
+from metricsbridge.series._reference_decode import decode_number_arrays_reference
 from metricsbridge.series.decode import NamedArrays, NumberArrays, decode_number_arrays, regular_times
 
 SCHEMA = NumberArrays(series="metrics", name="metric", values="value", missing=-1)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metricsbridge.errors import DecodeError
-from metricsbridge.series._reference import decode_labelled_lists_reference
+from metricsbridge.series._reference_decode import decode_labelled_lists_reference
 from metricsbridge.series.matrices import LabelledLists, decode_labelled_lists
 
 RANGE = LabelledLists(
