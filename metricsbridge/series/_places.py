@@ -68,7 +68,8 @@ def find_fault(body: bytes, /) -> Fault | None:
     try:
         body.decode()
     except UnicodeDecodeError as error:
-        return _fault_before(body[: error.start], "it is not UTF-8")
+        fault = _fault_before(body[: error.start], "it is not UTF-8")
+        return fault or Fault(error.start, (), "it is not UTF-8")
     return _fault_before(body, "it breaks off")
 
 
@@ -212,10 +213,9 @@ def _after_value(body: bytes, at: int) -> int:
     at = _after_space(body, at)
     if flat := _FLAT.match(body, at):
         return _after_space(body, flat.end())
-    depth = 0
-    while part := _TO_BRACKET.match(body, at):
+    depth = 1 if body[at : at + 1] in (b"[", b"{") else 0
+    at += 1
+    while depth and (part := _TO_BRACKET.match(body, at)):
         at = part.end()
         depth += 1 if part[1] in b"[{" else -1
-        if depth <= 0:
-            return _after_space(body, at)
-    return len(body)
+    return _after_space(body, at) if depth == 0 else len(body)

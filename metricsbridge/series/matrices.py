@@ -105,7 +105,8 @@ def decode_labelled_lists(body: bytes, schema: LabelledLists, /) -> LabelledSamp
         require_utf8(body)
     lengths = tuple([len(found) for found in pairs])
     flat = np.fromiter(chain.from_iterable(chain.from_iterable(pairs)), np.float64, 2 * sum(lengths)).reshape(-1, 2)
-    times = np.rint(flat[:, 0] * 1000)
+    with np.errstate(over="ignore"):  # what is infinite then is refused
+        times = np.rint(flat[:, 0] * 1000)
     if not (np.abs(times) < 2.0**63).all():  # false for NaN too
         return _decode_any(body, schema)
     labels = tuple([one.labels for one in _series(document)])
