@@ -123,8 +123,8 @@ def whole_number(value: Any, steps: Steps) -> int:
 
 
 _NUMBER: Final = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
-_FRACTION: Final = re.compile(r"[.eE]")
-_NO_NUMBER: Final = re.compile(r"nan|", re.IGNORECASE)
+"""Its last group is the first only where it is a whole number."""
+_NO_NUMBERS: Final = ("", "nan")
 
 
 def number(value: Any, text: bool, steps: Steps) -> float:
@@ -132,15 +132,16 @@ def number(value: Any, text: bool, steps: Steps) -> float:
 
     A whole number that is ``-0`` is zero, as for other readers of JSON: whole numbers have no negative zero.
     """
+    found = math.nan
     if type(value) is float:
         found = value
-    elif value is None or (text and type(value) is str and _NO_NUMBER.fullmatch(value)):
-        return math.nan
     elif type(value) is int:
         found = _nearest(value)
-    elif text and type(value) is str and _NUMBER.fullmatch(value):
-        found = float(value) if _FRACTION.search(value) else _nearest(_whole(value))
-    else:
+    elif text and type(value) is str and (match := _NUMBER.fullmatch(value)):
+        found = float(value)
+        if not found and match.lastindex == 1:
+            found = 0.0
+    elif value is not None and not (text and type(value) is str and value.lower() in _NO_NUMBERS):
         raise MisfitError(steps, "expected a number")
     if math.isinf(found):
         raise MisfitError(steps, "expected a finite number")

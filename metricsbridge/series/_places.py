@@ -17,10 +17,10 @@ Steps = tuple[str | int, ...]
 
 @attrs.frozen
 class Fault:
-    """The first byte after which no JSON document (RFC 8259, in UTF-8) can begin like this one.
+    """The first byte up to which a document does not begin as any JSON document (RFC 8259, in UTF-8) does.
 
     Attributes:
-        offset: That byte; the length of the document where it breaks off.
+        offset: That byte, of an escape its backslash; the length of the document where it breaks off.
         steps: The value that it stands in; between values, the last one, or before the first member the object.
         problem: What is wrong, without the document's content.
     """
@@ -39,9 +39,15 @@ _UNICODE: Final = (
 )
 _TEXT_BEGUN: Final = re.compile(rb'"(?:[^"\\\x00-\x1f]++|\\(?:["\\/bfnrt]|%s))*+' % _UNICODE)
 _TEXT: Final = re.compile(_TEXT_BEGUN.pattern + rb'"')
-_NUMBER: Final = rb"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?+(?:[eE][+-]?[0-9]++)?+"
+_HALF_AN_ESCAPE: Final = re.compile(
+    rb"\\(?:u(?:[0-9A-Fa-f]{0,3}|[Dd][89ABab][0-9A-Fa-f]{2}(?:\\(?:u(?:[Dd](?:[C-Fc-f][0-9A-Fa-f]?)?)?)?)?)?)?"
+)
+_NUMBER: Final = rb"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?+(?:[eE][+-]?[0-9]++)?+(?![0-9.eE])"
 _SCALAR: Final = re.compile(rb"(?:%s|true|false|null|%s)" % (_NUMBER, _TEXT.pattern))
-_HALF_A_SCALAR: Final = re.compile(rb"-|t(?:r|ru)?|f(?:a|al|als)?|n(?:u|ul)?")
+_SCALAR_BEGUN: Final = re.compile(
+    rb"-?(?:(?:0|[1-9][0-9]*+)(?:\.(?:[0-9]++(?:[eE][+-]?[0-9]*+)?)?|[eE][+-]?[0-9]*+)?)"
+    rb"|-|t(?:ru?)?|f(?:a(?:ls?)?)?|n(?:ul?)?"
+)
 _SCALARS: Final = rb"%s%s%s(?:,%s%s%s)*+" % (_S, _SCALAR.pattern, _S, _S, _SCALAR.pattern, _S)
 _MEMBER: Final = rb"%s%s%s:%s%s%s" % (_S, _TEXT.pattern, _S, _S, _SCALAR.pattern, _S)
 _FLAT: Final = re.compile(
@@ -150,10 +156,13 @@ def _fault_before(text: bytes, at_the_end: str) -> Fault | None:
 def _in_scalar(text: bytes, at: int, problem: str) -> tuple[int, str]:
     """Give the byte at which a text, a number or a word goes wrong, and how."""
     if begun := _TEXT_BEGUN.match(text, at):
-        escape = text[begun.end() : begun.end() + 1] == b"\\"
-        return begun.end(), "this escape is no character" if escape else "a text holds no bare control characters"
-    half = _HALF_A_SCALAR.match(text, at)
-    return (half.end(), problem) if half and half.end() == len(text) else (at, problem)
+        end = begun.end()
+        if text[end : end + 1] != b"\\":
+            return end, "a text holds no bare control characters"
+        breaks_off = _HALF_AN_ESCAPE.fullmatch(text, end)
+        return len(text) if breaks_off else end, "this escape is no character"
+    word = _SCALAR_BEGUN.match(text, at)
+    return (word.end(), "this is no JSON number or word") if word else (at, problem)
 
 
 def _after_space(text: bytes, at: int) -> int:

@@ -135,10 +135,10 @@ _NO_QUANTITY: Final = re.compile(r"[+-]?(nan|inf|infinity)", re.IGNORECASE)
 
 
 def _quantity(value: Any, steps: Steps) -> float:
-    if isinstance(value, str) and _NO_QUANTITY.fullmatch(value):
-        return math.nan
     if value is None or value == "":
         raise MisfitError(steps, "expected a number")
+    if type(value) is str and value[-1].isalpha() and _NO_QUANTITY.fullmatch(value):
+        return math.nan
     return number(value, True, steps)
 
 

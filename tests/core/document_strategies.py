@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 import numpy as np
-from core.series_strategies import same_bits
 
+from core.series_strategies import same_bits
 from metricsbridge.errors import DecodeError
 from metricsbridge.series._reference_decode import (
     decode_labelled_lists_reference,
@@ -69,25 +69,27 @@ DEEPEST: Final = 500
 
 def check(shape: str, body: bytes, /) -> bool:
     """Assert that the function and its twin do the same with any bytes; tell whether they decode them."""
-    found = SHAPES[shape]
-    try:
-        actual = found.decode(body, found.schema)
-    except DecodeError as error:
-        actual = None
+    schema = SHAPES[shape].schema
+    actual, error = _outcome(SHAPES[shape].decode, body, schema)
+    expected, _ = _outcome(SHAPES[shape].twin, body, schema)
+    if error is not None:
         assert error.offset is not None
         assert 0 <= error.offset <= len(body)
         assert error.path.startswith("$")
         assert f"byte {error.offset}" in str(error)
         assert error.path in str(error)
-    try:
-        expected = found.twin(body, found.schema)
-    except DecodeError:
-        expected = None
     if body.count(b"[") + body.count(b"{") < DEEPEST:
         assert (actual is None) == (expected is None)
     if actual is not None and expected is not None:
         assert_same(actual, expected)
     return actual is not None
+
+
+def _outcome(decode: Callable[[bytes, Any], Any], body: bytes, schema: Any) -> tuple[Any, DecodeError | None]:
+    try:
+        return decode(body, schema), None
+    except DecodeError as error:
+        return None, error
 
 
 def assert_same(left: Any, right: Any, /) -> None:
@@ -108,7 +110,7 @@ def assert_same(left: Any, right: Any, /) -> None:
 # Documents
 
 _SPACES: Final = ("", "", "", "", " ", "\n\t ", "\r\n")
-_NAMES: Final = ("", "a", "cpuUsage", "b c", "quo\"te", "back\\slash", "line\n", "任务", "\U0001f600", "\x7f", "null")
+_NAMES: Final = ("", "a", "cpuUsage", "b c", 'quo"te', "back\\slash", "line\n", "任务", "\U0001f600", "\x7f", "null")
 _UNKNOWN: Final = ("x", "y z", "ü", "[", "}", '"', "", "\U0001f600")
 _NUMBERS: Final = (
     "0", "-0", "0.0", "-0.0", "0e0", "-0E+5", "1", "-1", "-1.0", "-10e-1", "7.5", "1e3", "1E-7", "1616987726587",
@@ -119,17 +121,33 @@ _NUMBERS: Final = (
     # Halfway between the largest float64 and what would follow it, and right before that.
     str(2**1024 - 2**970), str(2**1024 - 2**970 - 1),
 )  # fmt: skip
-_TOO_LARGE: Final = ("1e400", "-1e400", "1.7976931348623159e308", "9" * 400, "-" + "9" * 400, "9" * 5000, "1e99999999999")
+_TOO_LARGE: Final = (
+    "1e400",
+    "-1e400",
+    "1.7976931348623159e308",
+    "9" * 400,
+    "-" + "9" * 400,
+    "9" * 5000,
+    "1e99999999999",
+)
 _NO_NUMBERS: Final = (
-    "", "NaN", "nan", "-nan", "+nan", "inf", "+Inf", "-Inf", "Infinity", "-infinity", "null", "NULL", "true", " 1", "1 ",
-    "01", "-01", "+1", "1_0", "1.", ".5", "1e", "1e+", "0x10", "１", "٣", "1\n", "-", "x", "1\x00", "nan(1)",
+    "", "NaN", "nan", "-nan", "+nan", "inf", "+Inf", "-Inf", "Infinity", "-infinity", "null", "NULL", "true", " 1",
+    "1 ", "01", "-01", "+1", "1_0", "1.", ".5", "1e", "1e+", "0x10", "１", "٣", "1\n", "-", "x", "1\x00", "nan(1)",
 )  # fmt: skip
 _SCALARS: Final = ("null", "true", "false", "{}", "[]", '"x"', "[[1]]", '{"a": 1}')
 _MALFORMED: Final = (
-    "01", "1.", ".5", "+1", "1e", "-", "--1", "1e+", "0x1", "NaN", "Infinity", "-Infinity", "nul", "True", "tru", "1 2", "'a'",
-    '"\t"', '"\\x"', '"\\u12g4"', '"\\u12"', '"a', "[1,]", "[,1]", '{"a":1,}', '{"a"}', "{1:2}", "[1", "]", "}", "/**/1", "",
+    "01", "1.", ".5", "+1", "1e", "-", "--1", "1e+", "0x1", "NaN", "Infinity", "-Infinity", "nul", "True", "tru", "1 2",
+    "'a'", '"\t"', '"\\x"', '"\\u12g4"', '"\\u12"', '"a', "[1,]", "[,1]", '{"a":1,}', '{"a"}', "{1:2}", "[1", "]", "}",
+    "/**/1", "",
 )  # fmt: skip
-_SURROGATES: Final = ('"\\ud800"', '"\\udc00"', '"\\ud800\\u0041"', '"\\udbff\\udbff"', '"\\uD83D\\uDE00"', '"\\ud83d\\ude00"')
+_SURROGATES: Final = (
+    '"\\ud800"',
+    '"\\udc00"',
+    '"\\ud800\\u0041"',
+    '"\\udbff\\udbff"',
+    '"\\uD83D\\uDE00"',
+    '"\\ud83d\\ude00"',
+)
 
 
 class Writer:
@@ -208,7 +226,8 @@ class Writer:
         if self.random.randrange(3) == 0:
             self.random.shuffle(found)
         written = [
-            f"{self.space()}{self.text(name)}{self.space()}:{self.space()}{value}{self.space()}" for name, value in found
+            f"{self.space()}{self.text(name)}{self.space()}:{self.space()}{value}{self.space()}"
+            for name, value in found
         ]
         return f"{{{','.join(written) or self.space()}}}"
 
@@ -284,9 +303,9 @@ class Writer:
 
 
 _JUNK: Final = (
-    b"", b"", b"{", b"}", b"[", b"]", b",", b":", b'"', b"\\", b"-", b".", b"e", b"E", b"+", b"0", b"9", b"u", b"null", b"true",
-    b"\x00", b"\x1f", b"\x7f", b"\x80", b"\xc0\x80", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\xff", b"\xef\xbb\xbf", b"\xc3",
-    b"\n", b"\x0b", b"\xc2\xa0", b"\\ud800", b"\\udc00", b"\\u0000", b"1e999", b"NaN", b"/*", b"//", b"'", b"<",
+    b"", b"", b"{", b"}", b"[", b"]", b",", b":", b'"', b"\\", b"-", b".", b"e", b"E", b"+", b"0", b"9", b"u", b"null",
+    b"true", b"\x00", b"\x1f", b"\x7f", b"\x80", b"\xc0\x80", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\xff", b"\xef\xbb\xbf",
+    b"\xc3", b"\n", b"\x0b", b"\xc2\xa0", b"\\ud800", b"\\udc00", b"\\u0000", b"1e999", b"NaN", b"/*", b"//", b"'", b"<",
 )  # fmt: skip
 
 
