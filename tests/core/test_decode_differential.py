@@ -24,7 +24,7 @@ DOCUMENTS = {
     "keyed": b'{"system": {"cpu": ["0", "0.00", null], "m": [["1"], ["2e0"], null], "interval": 5}, "interval": 60}',
     "keyed-plain": b'{"system": {"cpu": [0, 1.5, null], "n": {}, "m": []}}',
     "document": b'{"cpu": ["1", "NaN", ""], "interval": "5", "x": {"y": [true, "\\u00e4\xc3\xa4"]}}',
-    "rows": b'[{"timestamp": 1616987700000, "pod": "a", "GPU": 0, "Average": 23.45}, {"timestamp": "16", "Value": "1"}]',
+    "rows": b'[{"timestamp": 1616987700000, "pod": "a", "GPU": 0, "Average": 23.45}, {"timestamp": "9", "Value": "1"}]',
     "lists": b'{"data": {"result": [{"metric": {"pod": "a"}, "values": [[1616987726.587, "23.45"], [1, "NaN"]]}]}, '
     b'"warnings": ["x"]}',
     "single": b'{"data": {"result": [{"metric": {"pod": "\\u00e4\xc3\xa4"}, "value": [-1.5, "-Inf"]}]}}',
@@ -37,14 +37,15 @@ documents = pytest.mark.parametrize(("shape", "body"), DOCUMENTS.items(), ids=[*
 
 
 @settings(max_examples=1200)
-@given(shape=shapes, random=st.integers(0, 2**64).map(Random), odd=st.sampled_from([8, 25, 1000]))
-def test_every_document_is_decoded_or_refused_as_the_twin_does(shape, random, odd):
-    check(shape, Writer(random, odd=odd).document(shape))
+@given(shape=shapes, seed=st.integers(0, 2**64), odd=st.sampled_from([8, 25, 1000]))
+def test_every_document_is_decoded_or_refused_as_the_twin_does(shape, seed, odd):
+    check(shape, Writer(Random(seed), odd=odd).document(shape))
 
 
 @settings(max_examples=1200)
-@given(shape=shapes, random=st.integers(0, 2**64).map(Random))
-def test_every_mutated_document_is_decoded_or_refused_as_the_twin_does(shape, random):
+@given(shape=shapes, seed=st.integers(0, 2**64))
+def test_every_mutated_document_is_decoded_or_refused_as_the_twin_does(shape, seed):
+    random = Random(seed)
     check(shape, mutated(random, Writer(random, odd=80).document(shape)))
 
 
