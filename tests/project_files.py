@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 FOLDERS: Final = ("metricsbridge", "providers", "tests", "benchmarks")
 FILES: Final = ("pyproject.toml", "README.md", "ARCHITECTURE.md", "CHANGELOG.md", ".ci/run")
 
+BUILT: Final = (".so", ".pyd", ".c")
+"""What building the kernel leaves beside its source, which has none of these."""
+
 
 def tracked() -> list[str] | None:
     """Give the paths that are under version control, or None where the sources are not a checkout."""
@@ -23,11 +26,13 @@ def tracked() -> list[str] | None:
 
 
 def files_in(folder: str) -> list[Path]:
-    """Give every file below a folder of the project, but for what Python and its tools leave there."""
+    """Give every file below a folder of the project, but for what Python, its tools and the compiler leave there."""
     return [
         path
         for path in sorted((PROJECT / folder).rglob("*"))
-        if path.is_file() and not any(part == "__pycache__" or part.startswith(".") for part in path.parts[1:])
+        if path.is_file()
+        and path.suffix not in BUILT
+        and not any(part == "__pycache__" or part.startswith(".") for part in path.parts[1:])
     ]
 
 

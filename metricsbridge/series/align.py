@@ -6,17 +6,18 @@ must give, bit for bit, is written out in ``metricsbridge.series._reference``.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import attrs
 import numpy as np
 
 from metricsbridge.durations import parse_duration
 from metricsbridge.model import Window
-from metricsbridge.series.columns import Float64, Int64, SeriesBatch, SeriesKey, Statistic, Timing
+from metricsbridge.series import _kernel
+from metricsbridge.series.columns import Float64, Int64, SeriesBatch, SeriesKey, Statistic, Timing, sort_samples
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from datetime import timedelta
 
 How = Literal["mean", "max", "min", "sum", "count", "first", "last"]
@@ -159,12 +160,8 @@ def align(
     if window is not None and len(batch):
         gaps_ms = [max(interval, step_ms) if max_gap_ms is None else max_gap_ms for interval in batch.interval_ms]
         reach = np.array([min(gap // step_ms, len(times)) for gap in gaps_ms], np.int64)
-        for rows, samples in _blocks(batch.offsets, len(times)):
-            block = values[rows]
-            offsets = batch.offsets[rows.start : rows.stop + 1] - samples.start
-            _aggregate(offsets, batch.times[samples], batch.values[samples], window, int(times[0]), step_ms, how, block)
-            if fill is not None and how != "count":
-                _bridge(block, reach[rows], fill)
+        grid = _Grid(window, int(times[0]), step_ms, how, fill)
+        (_in_python if _kernel.COMPILED is None else _compiled)(batch, grid, reach, values)
     return Frame(
         source=batch.source,
         keys=batch.keys,
@@ -216,6 +213,47 @@ def _grid(window: Window | None, step_ms: int, series: int) -> Int64:
     return start + step_ms * np.arange(cells, dtype=np.int64)
 
 
+@attrs.frozen
+class _Grid:
+    """What is done: which samples count, where the first cell starts, how long each is, and what it says."""
+
+    window: Window
+    start_ms: int
+    step_ms: int
+    how: How
+    fill: Fill | None
+
+
+def _compiled(batch: SeriesBatch, grid: _Grid, reach: Int64, out: Float64) -> None:
+    """Write float64[S, T] in one pass; what is not in order is sorted, series by series, and done again."""
+    times, values = np.ascontiguousarray(batch.times), np.ascontiguousarray(batch.values)
+    for row in _write_rows(batch.offsets, times, values, grid, reach, out):
+        some = sort_samples(*batch.samples(row))
+        offsets = np.array([0, len(some[0])], np.int64)
+        _write_rows(offsets, *some, grid, reach[row : row + 1], out[row : row + 1])
+
+
+def _write_rows(
+    offsets: Int64, times: Int64, values: Float64, grid: _Grid, reach: Int64, out: Float64
+) -> Sequence[int]:
+    kernel: Any = _kernel.COMPILED
+    window, offsets = (grid.window.start_ms, grid.window.end_ms), np.ascontiguousarray(offsets)
+    late: Sequence[int] = kernel.align(
+        offsets, times, values, window, grid.start_ms, grid.step_ms, grid.how, grid.fill, reach, out
+    )
+    return late
+
+
+def _in_python(batch: SeriesBatch, grid: _Grid, reach: Int64, out: Float64) -> None:
+    """Write float64[S, T], a block of series after the other."""
+    for rows, samples in _blocks(batch.offsets, out.shape[1]):
+        block = out[rows]
+        offsets = batch.offsets[rows.start : rows.stop + 1] - samples.start
+        _aggregate(offsets, batch.times[samples], batch.values[samples], grid, block)
+        if grid.fill is not None and grid.how != "count":
+            _bridge(block, reach[rows], grid.fill)
+
+
 def _blocks(offsets: Int64, cells: int) -> Iterator[tuple[slice, slice]]:
     """Cut the series into runs of few samples and few cells: (series, samples) of each."""
     series, first = len(offsets) - 1, 0
@@ -227,26 +265,25 @@ def _blocks(offsets: Int64, cells: int) -> Iterator[tuple[slice, slice]]:
         first = last
 
 
-def _aggregate(
-    offsets: Int64, times: Int64, values: Float64, window: Window, start_ms: int, step_ms: int, how: How, out: Float64
-) -> None:
+def _aggregate(offsets: Int64, times: Int64, values: Float64, grid: _Grid, out: Float64) -> None:
     """Write what each cell says of its samples to ``out``, contiguous float64[rows, cells]."""
     rows, cells = out.shape
     row = np.repeat(np.arange(0, rows * cells, cells), np.diff(offsets))  # where the row of each sample starts in flat
     row, times, values = _in_order(row, times, values, cells)
     kept = ~np.isnan(values)
-    if len(times) and (times.min() < window.start_ms or times.max() >= window.end_ms):
-        kept &= (times >= window.start_ms) & (times < window.end_ms)
+    first, end = grid.window.start_ms, grid.window.end_ms
+    if len(times) and (times.min() < first or times.max() >= end):
+        kept &= (times >= first) & (times < end)
     if not kept.all():
         row, times, values = row[kept], times[kept], values[kept]
-    cell = times - start_ms
-    cell //= step_ms
+    cell = times - grid.start_ms
+    cell //= grid.step_ms
     cell += row
     flat = out.reshape(-1)
-    if how in ("mean", "sum", "count"):
-        _accumulate(cell, values, how, flat)
+    if grid.how in ("mean", "sum", "count"):
+        _accumulate(cell, values, grid.how, flat)
     else:
-        _pick(cell, values, how, flat)
+        _pick(cell, values, grid.how, flat)
 
 
 def _in_order(row: Int64, times: Int64, values: Float64, cells: int) -> tuple[Int64, Int64, Float64]:

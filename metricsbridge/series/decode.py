@@ -12,6 +12,7 @@ import attrs
 import msgspec
 import numpy as np
 
+from metricsbridge.series import _kernel
 from metricsbridge.series._documents import (
     JSON_ERRORS,
     MisfitError,
@@ -98,6 +99,11 @@ def decode_number_arrays(body: bytes, schema: NumberArrays, /) -> NamedArrays:
     Raises:
         DecodeError: The bytes are not JSON, or not of that shape; says where.
     """
+    found = _kernel.read(body, schema)
+    if found is not None:
+        names, lengths, numbers, doubtful, decimals, interval = found
+        marks = None if doubtful is None else np.frombuffer(doubtful, np.bool_)
+        return NamedArrays(names, lengths, np.frombuffer(numbers), marks, decimals, interval)
     if not schema.plain:
         return _decode_any(body, schema)
     decoder, nullable = _decoders(schema)

@@ -12,6 +12,7 @@ import attrs
 import msgspec
 import numpy as np
 
+from metricsbridge.series import _kernel
 from metricsbridge.series._documents import (
     JSON_ERRORS,
     MisfitError,
@@ -91,6 +92,10 @@ def decode_labelled_lists(body: bytes, schema: LabelledLists, /) -> LabelledSamp
     Raises:
         DecodeError: The bytes are not JSON, or not of that shape; says where.
     """
+    found = _kernel.read(body, schema)
+    if found is not None:
+        labels, counts, times, quantities, warnings = found
+        return LabelledSamples(labels, counts, np.frombuffer(times, np.int64), np.frombuffer(quantities), warnings)
     numbers, texts = _decoders(schema)
     try:
         document = numbers.decode(body)

@@ -11,6 +11,7 @@ import attrs
 import msgspec
 import numpy as np
 
+from metricsbridge.series import _kernel
 from metricsbridge.series._documents import (
     JSON_ERRORS,
     MisfitError,
@@ -83,6 +84,10 @@ def decode_sample_lists(body: bytes, schema: SampleLists, /) -> NamedSamples:
     Raises:
         DecodeError: The bytes are not JSON, or not of that shape; says where.
     """
+    found = _kernel.read(body, schema)
+    if found is not None:
+        names, lengths, times, values = found
+        return NamedSamples(names, lengths, np.frombuffer(times, np.int64), np.frombuffer(values))
     try:
         series = _decoder(schema).decode(body).series or ()
     except JSON_ERRORS:
@@ -188,6 +193,7 @@ def decode_rows(body: bytes, schema: Rows, /) -> KeyedSamples:
     Raises:
         DecodeError: The bytes are not JSON, or not of that shape; says where.
     """
+from metricsbridge.series import _kernel
     groups: dict[tuple[tuple[str, str], ...], list[tuple[int, float]]] = {}
     document = read_document(body)
     try:

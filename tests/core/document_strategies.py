@@ -305,8 +305,8 @@ class Writer:
 _JUNK: Final = (
     b"", b"", b"{", b"}", b"[", b"]", b",", b":", b'"', b"\\", b"-", b".", b"e", b"E", b"+", b"0", b"9", b"u", b"null",
     b"true", b"\x00", b"\x1f", b"\x7f", b"\x80", b"\xc0\x80", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\xff",
-    b"\xef\xbb\xbf", b"\xc3", b"\n", b"\x0b", b"\xc2\xa0", b"\\ud800", b"\\udc00", b"\\u0000", b"1e999", b"NaN", b"/*", b"//",
-    b"'", b"<",
+    b"\xef\xbb\xbf", b"\xc3", b"\n", b"\x0b", b"\xc2\xa0", b"\\ud800", b"\\udc00", b"\\u0000", b"1e999", b"NaN", b"/*",
+    b"//", b"'", b"<",
 )  # fmt: skip
 
 

@@ -106,7 +106,7 @@ async def test_an_announced_page_without_points_leaves_no_mean_of_some_cards(fol
     cards = [row(minute, gpu=str(card), value=10.0 * (card + 1)) for minute in range(2) for card in range(2)]
     cloud = Cloud(cards[:-1], follows) if follows is not None else Cloud(cards[:-1])
     result = await collect(cloud)
-    ((_, times, values),) = result.series
+    ((_, _, values),) = result.series
     mean_of_all, mean_of_some = (0.1 + 0.2) / 2, 0.1
     assert values.tolist() == ([mean_of_all] if follows is not None else [mean_of_all, mean_of_some])
     assert len((await collect(cloud, per="device")).series.times) == 3

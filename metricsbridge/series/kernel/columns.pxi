@@ -1,0 +1,162 @@
+"""Columns that grow, the strings of a document, and numbers: what the readers share."""
+
+cdef extern from "Python.h" nogil:
+    void* PyMem_RawMalloc(size_t size)
+    void* PyMem_RawRealloc(void* data, size_t size)
+    void PyMem_RawFree(void* data)
+
+cdef enum:
+    SMALL = 4096  # bytes: a body up to this is read faster than the GIL is handed over
+
+cdef uint64_t _TENS[2 * (2 * TENS + 1)]
+
+
+def _fill_tens():
+    """Write the highest 128 bits of each power of five, rounded up below one, as the algorithm asks for."""
+    for power in range(-TENS, TENS + 1):
+        if power < 0:
+            bits = 128 + (5**-power - 1).bit_length()
+            top = (1 << bits) // 5**-power + 1
+        else:
+            top = 5**power << 128
+        top >>= top.bit_length() - 128
+        _TENS[2 * (power + TENS)] = top >> 64
+        _TENS[2 * (power + TENS) + 1] = top & 0xFFFFFFFFFFFFFFFF
+
+
+_fill_tens()
+
+
+cdef double longer(Position at, Py_ssize_t size, bint* refused) noexcept with gil:
+    """Give the float64 nearest to a number of any length; ``refused`` where there is none."""
+    try:
+        value = float(at[:size])
+        refused[0] = isinf(value)
+        return value
+    except Exception:
+        refused[0] = True
+        return 0.0
+
+
+cdef inline Position quantity(Position p, double* value, bint* point) noexcept nogil:
+    """Read a number as the float64 nearest to it; ``point`` is written where it is given."""
+    cdef Number number
+    cdef Position behind = digits(p, &number)
+    cdef bint sure = False, refused = False
+    if behind == NULL:
+        return NULL
+    value[0] = rounded(&number, _TENS, &sure)
+    if not sure:
+        value[0] = longer(p, behind - p, &refused)
+    if point != NULL:
+        point[0] = number.point
+    if refused:
+        return NULL
+    return behind
+
+
+cdef inline Position whole(Position p, int64_t* value) noexcept nogil:
+    """Read a number that is written as a whole one, of at most 18 digits."""
+    cdef Number number
+    cdef Position behind = digits(p, &number)
+    if behind == NULL or not number.whole or behind - number.at > 18:
+        return NULL
+    value[0] = -<int64_t>number.digits if number.negative else <int64_t>number.digits
+    return behind
+
+
+cdef Key key_of(bytes name) noexcept:
+    """Give a name as the readers compare it; whoever calls keeps it alive."""
+    return Key(<const char*>name, len(name))
+
+
+cdef struct Column:
+    # Items of one size, one after the other; ``room`` is how many fit.
+    char* data
+    Py_ssize_t used
+    Py_ssize_t room
+
+
+cdef bint grow(Column* column, size_t item, Py_ssize_t first) noexcept nogil:
+    """Make room for at least one more; False where there is no memory."""
+    cdef Py_ssize_t room = column.room * 2 if column.room else first
+    cdef char* data
+    if room < 16:
+        room = 16
+    data = <char*>PyMem_RawRealloc(column.data, room * item)
+    if data == NULL:
+        return False
+    column.data = data
+    column.room = room
+    return True
+
+
+cdef inline bint add_double(Column* column, double value, Py_ssize_t first) noexcept nogil:
+    if column.used == column.room and not grow(column, sizeof(double), first):
+        return False
+    (<double*>column.data)[column.used] = value
+    column.used += 1
+    return True
+
+
+cdef inline bint add_whole(Column* column, int64_t value, Py_ssize_t first) noexcept nogil:
+    if column.used == column.room and not grow(column, sizeof(int64_t), first):
+        return False
+    (<int64_t*>column.data)[column.used] = value
+    column.used += 1
+    return True
+
+
+cdef inline bint add_text(Column* column, Text text) noexcept nogil:
+    if column.used == column.room and not grow(column, sizeof(Text), 16):
+        return False
+    (<Text*>column.data)[column.used] = text
+    column.used += 1
+    return True
+
+
+cdef class Items:
+    """What a column holds, as a buffer for numpy: not copied, and freed with the last array over it."""
+
+    cdef char* data
+    cdef Py_ssize_t size
+
+    def __dealloc__(self):
+        PyMem_RawFree(self.data)
+
+    def __getbuffer__(self, Py_buffer* view, int flags):
+        PyBuffer_FillInfo(view, self, self.data, self.size, 0, flags)
+
+
+cdef Items taken(Column* column, Py_ssize_t item):
+    """Take the items out of a column, without what is left of its room."""
+    cdef Items items = Items.__new__(Items)
+    cdef char* data = column.data
+    if column.used < column.room or data == NULL:  # a block that can't shrink stays as it is
+        data = <char*>PyMem_RawRealloc(column.data, (column.used if column.used else 1) * item)
+    items.data = data if data != NULL else column.data
+    items.size = column.used * item
+    column.data = NULL
+    column.used = column.room = 0
+    return items
+
+
+cdef str text_of(Text text):
+    """Give a string of the document.
+
+    Raises:
+        UnicodeDecodeError: It is not UTF-8.
+    """
+    if text.marks & ESCAPED:
+        return msgspec.json.decode(b'"%b"' % text.at[:text.size], type=str)
+    return PyUnicode_DecodeUTF8(<const char*>text.at, text.size, NULL)
+
+
+cdef bint is_text_throughout(bytes body, int marks) except -1:
+    """Tell whether the bytes are UTF-8."""
+    if marks & WIDE:
+        try:
+            PyUnicode_DecodeUTF8(body, len(body), NULL)
+        except UnicodeDecodeError:
+            return False
+    return True

@@ -1,0 +1,377 @@
+"""Flat rows, put together to series: ``metricsbridge.series.samples.Rows``."""
+
+cdef enum:
+    MOST_MEMBERS = 32  # that name a row's series
+    MOST_PROBES = 64  # in the table of series, before its hashes are taken to be made to collide
+
+
+cdef struct Naming:
+    # A member that names the series of a row.
+    Text name
+    Text value
+    bint number
+
+
+cdef struct Group:
+    # A series: rows whose naming members are the same, byte for byte and in the same order.
+    uint64_t hash
+    Py_ssize_t first  # of its namings
+    Py_ssize_t count
+    int64_t rows
+    Py_ssize_t next  # the series of the row behind one of this, as it was last
+
+
+cdef struct Table:
+    # What was read of a document.
+    Column times
+    Column values
+    Column places  # of each row: its series
+    Column namings
+    Column groups
+    Py_ssize_t* slots  # a series plus one, or 0
+    Py_ssize_t mask
+    int marks
+    Py_ssize_t rows  # about how many there may be
+
+
+cdef struct Row:
+    int64_t time
+    double value
+    Py_ssize_t rank  # of the member that the value stands in
+    Py_ssize_t count
+    Naming namings[MOST_MEMBERS]
+
+
+cdef class RowsReader:
+    """Reads documents of one schema: the members are those of ``Rows``."""
+
+    cdef tuple kept
+    cdef Key time
+    cdef Key values[MOST_MEMBERS]
+    cdef Key numbered[MOST_MEMBERS]
+    cdef Py_ssize_t most_values, most_numbered
+
+    def __init__(self, *, time, values, numbered):
+        cdef Py_ssize_t i
+        names = [name.encode() for name in values]
+        numbers = [name.encode() for name in numbered]
+        self.kept = (time.encode(), *names, *numbers)
+        self.most_values, self.most_numbered = len(names), len(numbers)
+        if max(self.most_values, self.most_numbered) > MOST_MEMBERS:
+            raise ValueError(f"more than {MOST_MEMBERS} names")
+        self.time = key_of(self.kept[0])
+        for i in range(self.most_values):
+            self.values[i] = key_of(names[i])
+        for i in range(self.most_numbered):
+            self.numbered[i] = key_of(numbers[i])
+
+    def read(self, bytes body):
+        """Give keys, lengths, times and values; None to leave it alone."""
+        cdef Table found
+        cdef Position p = body
+        cdef Py_ssize_t size = len(body)
+        memset(&found, 0, sizeof(found))
+        found.rows = size // 100
+        try:
+            if size <= SMALL:
+                p = self.document(p, &found)
+            else:
+                with nogil:
+                    p = self.document(p, &found)
+            if p == NULL or p != <Position>body + size or not is_text_throughout(body, found.marks):
+                return None
+            return self.result(&found)
+        except UnicodeDecodeError:
+            return None
+        finally:
+            PyMem_RawFree(found.times.data)
+            PyMem_RawFree(found.values.data)
+            PyMem_RawFree(found.places.data)
+            PyMem_RawFree(found.namings.data)
+            PyMem_RawFree(found.groups.data)
+            PyMem_RawFree(found.slots)
+
+    cdef tuple result(self, Table* found):
+        cdef Group* groups = <Group*>found.groups.data
+        cdef Naming* naming
+        cdef Py_ssize_t i, j
+        cdef list keys = []
+        cdef dict key
+        for i in range(found.groups.used):
+            key = {}
+            for j in range(groups[i].count):
+                naming = <Naming*>found.namings.data + groups[i].first + j
+                text = text_of(naming.value)
+                key[text_of(naming.name)] = str(int(text)) if naming.number else text
+            keys.append(tuple(sorted(key.items())))
+        if len(set(keys)) < len(keys):  # written in several ways: their rows belong together, in their order
+            return None
+        lengths = tuple([groups[i].rows for i in range(found.groups.used)])
+        if not sort_rows(found):
+            raise MemoryError
+        return tuple(keys), lengths, taken(&found.times, sizeof(int64_t)), taken(&found.values, sizeof(double))
+
+    cdef Position document(self, Position p, Table* found) noexcept nogil:
+        cdef Row row
+        cdef Py_ssize_t place = -1
+        p = blank(p)
+        if p[0] != 91:
+            return NULL
+        p = blank(p + 1)
+        if p[0] == 93:
+            return blank(p + 1)
+        while True:
+            p = self.row(p, &row, &found.marks)
+            if p == NULL:
+                return NULL
+            place = place_of(&row, place, found)
+            if place < 0 or not add_whole(&found.places, place, found.rows):
+                return NULL
+            (<Group*>found.groups.data)[place].rows += 1
+            if not add_whole(&found.times, row.time, found.rows) or not add_double(&found.values, row.value, found.rows):
+                return NULL
+            p = blank(p)
+            if p[0] == 93:
+                return blank(p + 1)
+            if p[0] != 44:
+                return NULL
+            p = blank(p + 1)
+
+    cdef Position row(self, Position p, Row* row, int* marks) noexcept nogil:
+        """Read one row: a time, perhaps values, and what names its series, in any order."""
+        cdef Text key
+        cdef uint64_t seen = 0
+        cdef bint quoted, timed = False
+        cdef Py_ssize_t rank
+        cdef double value = 0
+        row.value = NAN
+        row.rank = MOST_MEMBERS
+        row.count = 0
+        if p[0] != 123:
+            return NULL
+        p = blank(p + 1)
+        if p[0] == 125:
+            return NULL
+        while True:
+            p = member(p, &key)
+            if p == NULL or key.marks & ESCAPED:
+                return NULL
+            marks[0] |= key.marks
+            rank = self.rank_of(key)
+            if is_key(key, self.time):
+                if timed or rank >= 0:
+                    return NULL
+                timed = True
+                quoted = p[0] == 34
+                p = whole(p + quoted, &row.time)
+                if quoted and p != NULL:
+                    p = p + 1 if p[0] == 34 else NULL
+            elif rank >= 0:
+                if seen >> rank & 1:
+                    return NULL
+                seen |= <uint64_t>1 << rank
+                p = self.number(p, &value)
+                if rank < row.rank:
+                    row.rank = rank
+                    row.value = value
+            elif p[0] == 34 or is_digit(p[0]) or p[0] == 45:
+                p = self.naming(p, key, row, marks)
+            else:
+                p = passed_over(p, marks)
+            if p == NULL:
+                return NULL
+            p = blank(p)
+            if p[0] == 125:
+                return p + 1 if timed else NULL
+            if p[0] != 44:
+                return NULL
+            p = blank(p + 1)
+
+    cdef Position number(self, Position p, double* value) noexcept nogil:
+        """Read a number that may stand in a string, or null."""
+        cdef bint quoted = p[0] == 34
+        if p[0] == 110:
+            value[0] = NAN
+            return word(p, "null")
+        p = quantity(p + quoted, value, NULL)
+        if quoted and p != NULL:
+            return p + 1 if p[0] == 34 else NULL
+        return p
+
+    cdef Position naming(self, Position p, Text key, Row* row, int* marks) noexcept nogil:
+        """Read a string, or a whole number, that may name the row's series."""
+        cdef Text value
+        cdef Number number
+        cdef bint text = p[0] == 34
+        if text:
+            p = string(p, &value)
+            marks[0] |= value.marks
+        else:
+            value.at = p
+            value.marks = 0
+            p = digits(p, &number)
+            if p == NULL or not number.exact or number.exponent > 280:
+                return NULL
+            value.size = p - value.at
+            if not number.whole or not self.is_numbered(key):
+                if key.marks & WIDE:  # what its lower case is, Unicode says
+                    return NULL
+                return p
+        if row.count == MOST_MEMBERS:
+            return NULL
+        row.namings[row.count] = Naming(key, value, not text)
+        row.count += 1
+        return p
+
+    cdef Py_ssize_t rank_of(self, Text key) noexcept nogil:
+        """Give the place of a name among those of the value; -1 where it is none."""
+        cdef Py_ssize_t i
+        for i in range(self.most_values):
+            if is_key(key, self.values[i]):
+                return i
+        return -1
+
+    cdef bint is_numbered(self, Text key) noexcept nogil:
+        cdef Py_ssize_t i, j
+        for i in range(self.most_numbered):
+            if self.numbered[i].size == key.size:
+                for j in range(key.size):
+                    if lower(key.at[j]) != <unsigned char>self.numbered[i].at[j]:
+                        break
+                else:
+                    return True
+        return False
+
+
+cdef inline unsigned char lower(unsigned char byte) noexcept nogil:
+    return byte | 32 if 65 <= byte <= 90 else byte
+
+
+cdef inline uint64_t mixed(uint64_t hash, Text text) noexcept nogil:
+    """Mix the bytes of a string into a hash."""
+    cdef uint64_t chunk
+    cdef Py_ssize_t done = 0, size
+    while done < text.size:
+        chunk = 0
+        size = text.size - done if text.size - done < 8 else 8
+        memcpy(&chunk, text.at + done, size)
+        hash = (hash ^ chunk) * <uint64_t>0x9E3779B97F4A7C15
+        hash ^= hash >> 29
+        done += size
+    return (hash ^ <uint64_t>text.size) * <uint64_t>0x9E3779B97F4A7C15
+
+
+cdef bint is_of(Row* row, Group* group, Table* found) noexcept nogil:
+    """Tell whether a row belongs to a series."""
+    cdef Naming* naming = <Naming*>found.namings.data + group.first
+    cdef Naming* own
+    cdef Py_ssize_t i
+    if row.count != group.count:
+        return False
+    for i in range(row.count):
+        own = &row.namings[i]
+        if own.number != naming[i].number or own.value.size != naming[i].value.size:
+            return False
+        if own.name.size != naming[i].name.size or memcmp(own.name.at, naming[i].name.at, own.name.size) != 0:
+            return False
+        if memcmp(own.value.at, naming[i].value.at, own.value.size) != 0:
+            return False
+    return True
+
+
+cdef Py_ssize_t place_of(Row* row, Py_ssize_t before, Table* found) noexcept nogil:
+    """Give the series of a row, perhaps a new one; -1 to leave the document alone.
+
+    Args:
+        row: Of the document.
+        before: The series of the row before it, or -1.
+        found: All that was read.
+    """
+    cdef Group* groups = <Group*>found.groups.data
+    cdef uint64_t hash = 0
+    cdef Py_ssize_t i, place, slot
+    if before >= 0 and groups[before].next >= 0 and is_of(row, &groups[groups[before].next], found):
+        return groups[before].next
+    for i in range(row.count):
+        hash = mixed(hash, row.namings[i].value)
+    if (found.groups.used + 1) * 2 > found.mask and not widen(found):
+        return -1
+    slot = <Py_ssize_t>(hash & <uint64_t>found.mask)
+    for i in range(MOST_PROBES):
+        place = found.slots[slot] - 1
+        if place < 0:
+            place = added(row, hash, found)
+            if place >= 0:
+                found.slots[slot] = place + 1
+            break
+        if groups[place].hash == hash and is_of(row, &groups[place], found):
+            break
+        slot = (slot + 1) & found.mask
+    else:
+        return -1
+    if before >= 0 and place >= 0:
+        (<Group*>found.groups.data)[before].next = place
+    return place
+
+
+cdef Py_ssize_t added(Row* row, uint64_t hash, Table* found) noexcept nogil:
+    """Add the series of a row; -1 where there is no memory."""
+    cdef Py_ssize_t i
+    cdef Group group = Group(hash, found.namings.used, row.count, 0, -1)
+    for i in range(row.count):
+        if found.namings.used == found.namings.room and not grow(&found.namings, sizeof(Naming), 64):
+            return -1
+        (<Naming*>found.namings.data)[found.namings.used] = row.namings[i]
+        found.namings.used += 1
+    if found.groups.used == found.groups.room and not grow(&found.groups, sizeof(Group), 16):
+        return -1
+    (<Group*>found.groups.data)[found.groups.used] = group
+    found.groups.used += 1
+    return found.groups.used - 1
+
+
+cdef bint widen(Table* found) noexcept nogil:
+    """Make the table of series twice as wide; False where there is no memory."""
+    cdef Py_ssize_t width = (found.mask + 1) * 2 if found.mask else 64
+    cdef Py_ssize_t place, slot
+    cdef Py_ssize_t* slots = <Py_ssize_t*>PyMem_RawMalloc(width * sizeof(Py_ssize_t))
+    if slots == NULL:
+        return False
+    memset(slots, 0, width * sizeof(Py_ssize_t))
+    for place in range(found.groups.used):
+        slot = <Py_ssize_t>((<Group*>found.groups.data)[place].hash & <uint64_t>(width - 1))
+        while slots[slot]:
+            slot = (slot + 1) & (width - 1)
+        slots[slot] = place + 1
+    PyMem_RawFree(found.slots)
+    found.slots = slots
+    found.mask = width - 1
+    return True
+
+
+cdef bint sort_rows(Table* found) noexcept nogil:
+    """Put the rows of each series side by side, in their order; False where there is no memory."""
+    cdef Group* groups = <Group*>found.groups.data
+    cdef int64_t* places = <int64_t*>found.places.data
+    cdef Column times = Column(NULL, 0, 0)
+    cdef Column values = Column(NULL, 0, 0)
+    cdef Py_ssize_t i, begin = 0, at
+    if found.groups.used < 2:
+        return True
+    if not grow(&times, sizeof(int64_t), found.times.used) or not grow(&values, sizeof(double), found.times.used):
+        PyMem_RawFree(times.data)
+        return False
+    for i in range(found.groups.used):  # from here on, rows is where the next one goes
+        at = begin
+        begin += groups[i].rows
+        groups[i].rows = at
+    for i in range(found.times.used):
+        at = groups[places[i]].rows
+        groups[places[i]].rows += 1
+        (<int64_t*>times.data)[at] = (<int64_t*>found.times.data)[i]
+        (<double*>values.data)[at] = (<double*>found.values.data)[i]
+    times.used = values.used = found.times.used
+    PyMem_RawFree(found.times.data)
+    PyMem_RawFree(found.values.data)
+    found.times, found.values = times, values
+    return True
