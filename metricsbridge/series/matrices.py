@@ -90,7 +90,7 @@ def decode_labelled_lists(body: bytes, schema: LabelledLists, /) -> LabelledSamp
     """Decode a document of labelled series; an absent or ``null`` list of series or of pairs is an empty one.
 
     Raises:
-        DecodeError: The bytes are not JSON, or not of that shape; says where.
+        DecodeError: The bytes are not JSON, or not of that shape; says at which byte and path.
     """
     found = _kernel.read(body, schema)
     if found is not None:

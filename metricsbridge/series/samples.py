@@ -82,7 +82,7 @@ def decode_sample_lists(body: bytes, schema: SampleLists, /) -> NamedSamples:
     """Decode a document of sample lists; an absent or ``null`` list of series or of samples is an empty one.
 
     Raises:
-        DecodeError: The bytes are not JSON, or not of that shape; says where.
+        DecodeError: The bytes are not JSON, or not of that shape; says at which byte and path.
     """
     found = _kernel.read(body, schema)
     if found is not None:
@@ -156,7 +156,7 @@ class Rows:
             strings.
         values: Members that may hold the value; the first that a row has counts.
         numbered: Members, in lower case, that name the series even where they are whole numbers, such as a card's
-            index.
+            index; these must fit into int64.
     """
 
     time: str
@@ -191,7 +191,7 @@ def decode_rows(body: bytes, schema: Rows, /) -> KeyedSamples:
     """Decode a document of rows; a row whose value is ``null``, or that has none, is a sample without a value.
 
     Raises:
-        DecodeError: The bytes are not JSON, or not of that shape; says where.
+        DecodeError: The bytes are not JSON, or not of that shape; says at which byte and path.
     """
     found = _kernel.read(body, schema)
     if found is not None:
