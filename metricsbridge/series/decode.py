@@ -96,8 +96,8 @@ class NamedArrays:
 def decode_number_arrays(body: bytes, schema: NumberArrays, /) -> NamedArrays:
     """Decode a document of number arrays; each value is ``float(text)`` of the number's text, or NaN where missing.
 
-    As all decoders of this package it takes JSON as RFC 8259 has it, in UTF-8, and refuses the rest, also within what is
-    passed over, and there half a pair of surrogates too. Of members with one name only the last counts. A number that is
+    Like all decoders of this package it takes JSON as RFC 8259 has it, in UTF-8, and refuses the rest, also within what
+    is passed over; half a pair of surrogates it refuses too. Of members with one name only the last counts. A number
     larger than any float64 is refused where it is read. ``-0`` is a whole number, which has no negative zero: 0.0.
 
     Raises:
