@@ -19,7 +19,7 @@ from benchmarks.inputs import SCHEMA, metrics_body
 from benchmarks.kernel import has_kernel, without_kernel
 from metricsbridge.collector import Collector
 from metricsbridge.registry import open_provider
-from metricsbridge.series._reference import decode_number_arrays_reference
+from metricsbridge.series._reference_decode import decode_number_arrays_reference
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator

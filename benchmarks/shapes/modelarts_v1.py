@@ -14,7 +14,7 @@ import orjson
 
 from benchmarks.inputs import text_body
 from benchmarks.shapes.shape import Columns, Shape
-from metricsbridge.series._reference import decode_number_arrays_reference
+from metricsbridge.series._reference_decode import decode_number_arrays_reference
 from metricsbridge.series.decode import NumberArrays, decode_number_arrays
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from benchmarks.inputs import MINUTE_MS, SCHEMA, START_MS, metrics_body
 from benchmarks.measure import named
 from benchmarks.shapes.shape import Columns, More, Shape
 from metricsbridge.model import Call, Window
-from metricsbridge.series._reference import decode_number_arrays_reference
+from metricsbridge.series._reference_decode import decode_number_arrays_reference
 from metricsbridge.series.decode import decode_number_arrays
 from metricsbridge_modelarts.v2 import Anchoring, to_batch
 

@@ -14,7 +14,7 @@ from alibabacloud_pai_dlc20201203.models import GetJobMetricsResponseBody
 from benchmarks.inputs import objects_body
 from benchmarks.measure import named
 from benchmarks.shapes.shape import Columns, Shape
-from metricsbridge.series._reference import decode_sample_lists_reference
+from metricsbridge.series._reference_decode import decode_sample_lists_reference
 from metricsbridge.series.samples import SampleLists, decode_sample_lists
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import orjson
 
 from benchmarks.inputs import rows_body
 from benchmarks.shapes.shape import Columns, Shape
-from metricsbridge.series._reference import decode_rows_reference
+from metricsbridge.series._reference_decode import decode_rows_reference
 from metricsbridge.series.samples import Rows, decode_rows
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import orjson
 
 from benchmarks.inputs import matrix_body
 from benchmarks.shapes.shape import Columns, Shape
-from metricsbridge.series._reference import decode_labelled_lists_reference
+from metricsbridge.series._reference_decode import decode_labelled_lists_reference
 from metricsbridge.series.matrices import LabelledLists, decode_labelled_lists
 
 if TYPE_CHECKING:
