@@ -297,7 +297,8 @@ cdef inline double rounded(const Number* number, const uint64_t* tens, bint* sur
     if number.digits <= (<uint64_t>1 << 53) and -22 <= number.exponent <= 22:
         value = <double>number.digits
         value = value / mb_tens[-number.exponent] if number.exponent < 0 else value * mb_tens[number.exponent]
-        return -value if number.negative else value
+        # A whole number has no negative zero.
+        return -value if number.negative and (number.digits or not number.whole) else value
     if not number.exact or number.exponent < -TENS or number.exponent > TENS:
         sure[0] = False
         return 0.0
