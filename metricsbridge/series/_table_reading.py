@@ -1,0 +1,251 @@
+"""Series from a table in the layout of ``metricsbridge.series.tables``, whichever library holds it."""
+
+from __future__ import annotations
+
+import json
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import attrs
+import numpy as np
+
+from metricsbridge.series.columns import SeriesBatch, SeriesKey, Statistic, Timing
+from metricsbridge.series.tables import COLUMNS, METADATA_SOURCE, TEXTS, naming_extra
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    import pyarrow
+    from numpy.typing import NDArray
+
+    from metricsbridge.series.columns import Float64, Int64
+
+T = TypeVar("T")
+
+DEFAULTS: Final[Mapping[str, str | int]] = {
+    "source": "", "task": "", "device": "", "labels": "{}", "interval_ms": 0, "timing": "reported",
+    "statistic": "last", "time_error_ms": 0,
+}  # fmt: skip
+"""What a column that a table lacks is taken to hold; ``series`` may be lacking too, the other columns may not."""
+
+_NUMBERS: Final = ("interval_ms", "time_error_ms")
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class _Column:
+    """What tells series apart: int64[N] codes, and the texts that they are places of; None where they are numbers."""
+
+    codes: Int64
+    distinct: Sequence[str] | None = None
+
+    def at(self, rows: Int64, read: Callable[[str], T], /) -> list[T]:
+        """Give what those rows hold, each different text read once."""
+        assert self.distinct is not None
+        codes = self.codes[rows].tolist()
+        known = {code: read(self.distinct[code]) for code in dict.fromkeys(codes)}
+        return [known[code] for code in codes]
+
+
+def read_table(table: object, /) -> SeriesBatch:
+    """Give the series of a table; see ``SeriesBatch.from_arrow``."""
+    whole = _take(table)
+    _check_names(whole)
+    columns = {name: _texts(whole, name) for name in TEXTS}
+    columns |= {name: _Column(codes=_whole_numbers(whole, name)) for name in _NUMBERS}
+    number = _whole_numbers(whole, "series") if "series" in whole.column_names else None
+    times, values, sample = _samples(whole)
+    group, first = _group(columns, number)
+    if (group[1:] < group[:-1]).any():
+        order = np.argsort(group, kind="stable")
+        group, times, values = group[order], times[order], values[order]
+        sample = None if sample is None else sample[order]
+    if sample is not None:
+        group, times, values = group[sample], times[sample], values[sample]
+    offsets = np.zeros(len(first) + 1, np.int64)
+    np.cumsum(np.bincount(group, minlength=len(first)), out=offsets[1:])
+    if type(table).__module__.partition(".")[0] == "pandas":  # its frames may be written to later
+        times, values = times.copy(), values.copy()
+    source, keys = _keys(columns, first, (whole.schema.metadata or {}).get(METADATA_SOURCE.encode()))
+    return SeriesBatch(
+        source=source,
+        keys=keys,
+        unit=tuple(columns["unit"].at(first, str)),
+        interval_ms=tuple(columns["interval_ms"].codes[first].tolist()),
+        timing=tuple(columns["timing"].at(first, _word("timing", Timing))),
+        time_error_ms=tuple(columns["time_error_ms"].codes[first].tolist()),
+        statistic=tuple(columns["statistic"].at(first, _word("statistic", Statistic))),
+        offsets=offsets,
+        times=times,
+        values=values,
+    )
+
+
+def _take(table: object) -> pyarrow.Table:
+    with naming_extra():
+        import pyarrow as pa
+    if not hasattr(table, "__arrow_c_stream__"):
+        raise TypeError(
+            f"a {type(table).__name__} is no table that has __arrow_c_stream__: give a table of pyarrow, pandas or "
+            "polars, or of another library that speaks Arrow"
+        )
+    return pa.RecordBatchReader.from_stream(table).read_all()
+
+
+def _check_names(whole: pyarrow.Table) -> None:
+    names = whole.column_names
+    for name in COLUMNS:
+        if name not in names and name not in DEFAULTS and name != "series":
+            raise ValueError(f"the table has no column {name!r}; it has {', '.join(map(repr, names)) or 'none'}")
+        if names.count(name) > 1:
+            raise ValueError(f"the table has {names.count(name)} columns {name!r}: leave one of them")
+
+
+def _wrong(name: str, held: object, wanted: str) -> ValueError:
+    return ValueError(f"column {name!r} holds {held}: it must hold {wanted}")
+
+
+def _texts(whole: pyarrow.Table, name: str) -> _Column:
+    import pyarrow as pa
+
+    if name not in whole.column_names:
+        return _Column(codes=np.zeros(len(whole), np.int64), distinct=[str(DEFAULTS[name])])
+    column = whole.column(name)
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)):
+        raise _wrong(name, column.type, "text")
+    places: dict[str | None, int] = {}
+    parts = [np.empty(0, np.int64)]
+    for chunk in column.chunks:
+        if not pa.types.is_dictionary(chunk.type):
+            chunk = chunk.cast(pa.large_string()).dictionary_encode()
+        places_here = [places.setdefault(text, len(places)) for text in chunk.dictionary.to_pylist()]
+        if chunk.indices.null_count:
+            raise _wrong(name, "null", "a text in every row")
+        parts.append(np.array(places_here, np.int64)[chunk.indices.to_numpy()])
+    codes = np.concatenate(parts)
+    if None in places and (codes == places[None]).any():
+        raise _wrong(name, "null", "a text in every row")
+    return _Column(codes=codes, distinct=[text or "" for text in places])
+
+
+def _whole_numbers(whole: pyarrow.Table, name: str) -> Int64:
+    import pyarrow as pa
+
+    if name not in whole.column_names:
+        return np.full(len(whole), DEFAULTS[name], np.int64)
+    column = whole.column(name)
+    if not pa.types.is_integer(column.type):
+        raise _wrong(name, column.type, "whole numbers")
+    if column.null_count:
+        raise _wrong(name, "null", "a whole number in every row")
+    numbers: Int64 = _joined(_cast(column, name, pa.int64()), np.int64)
+    return numbers
+
+
+def _samples(whole: pyarrow.Table) -> tuple[Int64, Float64, NDArray[np.bool_] | None]:
+    """Give times, values, and which rows are samples; None where all are."""
+    import pyarrow as pa
+
+    times, values = whole.column("time"), whole.column("value")
+    if not pa.types.is_timestamp(times.type):
+        raise _wrong("time", times.type, "instants, such as timestamp[ms, tz=UTC]")
+    if times.type.tz is None:
+        raise _wrong("time", f"{times.type}, which is of no time zone", "instants, such as timestamp[ms, tz=UTC]")
+    if not (pa.types.is_floating(values.type) or pa.types.is_integer(values.type)):
+        raise _wrong("value", values.type, "numbers")
+    sample = None
+    if times.null_count:
+        sample = np.asarray(times.is_valid())
+        times = times.fill_null(0)
+    times = _cast(_cast(times, "time", pa.timestamp("ms", times.type.tz)), "time", pa.int64())
+    values = _cast(values, "value", pa.float64())
+    if values.null_count:
+        values = values.fill_null(float("nan"))
+    numbers: Float64 = _joined(values, np.float64)
+    if sample is not None:
+        untimed = np.flatnonzero(~sample & ~np.isnan(numbers))
+        if len(untimed):
+            raise _wrong("time", f"null in row {untimed[0]}, which has a value", "an instant for each value")
+    return _joined(times, np.int64), numbers, sample
+
+
+def _cast(column: pyarrow.ChunkedArray, name: str, kind: pyarrow.DataType) -> pyarrow.ChunkedArray:
+    """Give the column in a type that says exactly the same; it shares the numbers where it has that type already."""
+    if column.type == kind:
+        return column
+    try:
+        return column.cast(kind)
+    except ValueError as error:
+        raise ValueError(f"column {name!r} holds what {kind} can't say exactly: {error}") from None
+
+
+def _joined(column: pyarrow.ChunkedArray, kind: type[np.generic]) -> Any:
+    parts = [chunk.to_numpy(zero_copy_only=True) for chunk in column.chunks if len(chunk)]
+    return parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, kind), *parts])
+
+
+def _group(columns: Mapping[str, _Column], number: Int64 | None) -> tuple[Int64, Int64]:
+    """Give the series of each row, int64[N], and the first row of each series, int64[S].
+
+    Where the table numbers its series, they are in the order of their numbers; otherwise rows that say the same of
+    themselves are one series, and the series are in the order in which they begin.
+    """
+    identity = [column.codes for column in columns.values()]
+    telling = identity if number is None else [number, *identity]
+    rows = len(telling[0])
+    border = np.zeros(rows, np.bool_)
+    border[:1] = True
+    for codes in telling:
+        border[1:] |= codes[1:] != codes[:-1]
+    starts = np.flatnonzero(border)
+    runs = [*zip(*[codes[starts].tolist() for codes in identity], strict=True)]
+    named = runs if number is None else number[starts].tolist()
+    places = {name: place for place, name in enumerate(dict.fromkeys(named) if number is None else sorted({*named}))}
+    run_group = np.array([places[name] for name in named], np.int64)
+    first_run = np.full(len(places), len(runs), np.int64)
+    np.minimum.at(first_run, run_group, np.arange(len(runs)))
+    if number is not None:
+        for run, first in enumerate(first_run[run_group].tolist()):
+            if runs[run] != runs[first]:
+                different = next(name for name, a, b in zip(columns, runs[run], runs[first], strict=True) if a != b)
+                raise ValueError(
+                    f"column 'series' holds {named[run]} in rows {starts[first]} and {starts[run]}, which differ in "
+                    f"{different!r}: number the series of all tables that were put together anew, or drop the column"
+                )
+    return np.repeat(run_group, np.diff(starts, append=rows)), starts[first_run]
+
+
+def _keys(columns: Mapping[str, _Column], first: Int64, told: bytes | None) -> tuple[str, tuple[SeriesKey, ...]]:
+    """Give the batch's own source, and the keys, which name theirs where it is another."""
+    sources = columns["source"].at(first, str)
+    if told is not None and (not sources or "" not in sources):
+        source = told.decode()
+    else:
+        source = sources[0] if len(set(sources)) == 1 else ""
+    named = [columns[name].at(first, str) for name in ("job", "task", "device", "metric")]
+    own = ["" if each == source else each for each in sources]
+    keys = map(SeriesKey, *named, columns["labels"].at(first, _labels), own)
+    return source, tuple(keys)
+
+
+def _labels(text: str) -> tuple[tuple[str, str], ...]:
+    """Read a JSON object of texts; a name that occurs twice stays so."""
+    try:
+        pairs = json.loads(text, object_pairs_hook=tuple) if text else ()
+    except (ValueError, RecursionError):
+        raise _wrong("labels", repr(text), "JSON objects of texts, such as {}") from None
+    fits = isinstance(pairs, tuple) and all(isinstance(part, str) for part in chain.from_iterable(pairs))
+    if not fits:
+        raise _wrong("labels", repr(text), "JSON objects of texts, such as {}")
+    return pairs
+
+
+def _word(name: str, words: Callable[[str], T]) -> Callable[[str], T]:
+    def read(text: str) -> T:
+        try:
+            return words(text)
+        except ValueError:
+            allowed = " or ".join(map(str, words))  # type: ignore[call-overload]  # an enum of texts
+            raise _wrong(name, repr(text), allowed) from None
+
+    return read
