@@ -88,7 +88,10 @@ def _take(table: object) -> pyarrow.Table:
             f"a {type(table).__name__} is no table that has __arrow_c_stream__: give a table of pyarrow, pandas or "
             "polars, or of another library that speaks Arrow"
         )
-    return pa.RecordBatchReader.from_stream(table).read_all()
+    try:
+        return pa.RecordBatchReader.from_stream(table).read_all()
+    except pa.ArrowInvalid as error:
+        raise ValueError(f"a {type(table).__name__} gives no table: {error}") from None
 
 
 def _check_names(whole: pyarrow.Table) -> None:
@@ -111,7 +114,7 @@ def _texts(whole: pyarrow.Table, name: str) -> _Column:
         return _Column(codes=np.zeros(len(whole), np.int64), distinct=[str(DEFAULTS[name])])
     column = whole.column(name)
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)):
+    if not _is_text(kind):
         raise _wrong(name, column.type, "text")
     places: dict[str | None, int] = {}
     parts = [np.empty(0, np.int64)]
@@ -121,11 +124,19 @@ def _texts(whole: pyarrow.Table, name: str) -> _Column:
         places_here = [places.setdefault(text, len(places)) for text in chunk.dictionary.to_pylist()]
         if chunk.indices.null_count:
             raise _wrong(name, "null", "a text in every row")
-        parts.append(np.array(places_here, np.int64)[chunk.indices.to_numpy()])
+        parts.append(np.array(places_here, np.int64)[_numpy(chunk.indices.cast(pa.int64()), np.int64)])
     codes = np.concatenate(parts)
     if None in places and (codes == places[None]).any():
         raise _wrong(name, "null", "a text in every row")
     return _Column(codes=codes, distinct=[text or "" for text in places])
+
+
+def _is_text(kind: pyarrow.DataType) -> bool:
+    import pyarrow.types as types
+
+    # Where pandas has no rows, it says of a column of texts that it is of nothing.
+    held = (types.is_string, types.is_large_string, types.is_string_view, types.is_null)
+    return any(is_held(kind) for is_held in held)
 
 
 def _whole_numbers(whole: pyarrow.Table, name: str) -> Int64:
@@ -153,20 +164,24 @@ def _samples(whole: pyarrow.Table) -> tuple[Int64, Float64, NDArray[np.bool_] | 
         raise _wrong("time", f"{times.type}, which is of no time zone", "instants, such as timestamp[ms, tz=UTC]")
     if not (pa.types.is_floating(values.type) or pa.types.is_integer(values.type)):
         raise _wrong("value", values.type, "numbers")
-    sample = None
-    if times.null_count:
-        sample = np.asarray(times.is_valid())
-        times = times.fill_null(0)
+    sample = _present(times)
     times = _cast(_cast(times, "time", pa.timestamp("ms", times.type.tz)), "time", pa.int64())
-    values = _cast(values, "value", pa.float64())
-    if values.null_count:
-        values = values.fill_null(float("nan"))
-    numbers: Float64 = _joined(values, np.float64)
+    numbers: Float64 = _joined(_cast(values, "value", pa.float64()), np.float64)
+    present = _present(values)
+    if present is not None:
+        numbers = np.where(present, numbers, np.nan)
     if sample is not None:
         untimed = np.flatnonzero(~sample & ~np.isnan(numbers))
         if len(untimed):
             raise _wrong("time", f"null in row {untimed[0]}, which has a value", "an instant for each value")
     return _joined(times, np.int64), numbers, sample
+
+
+def _present(column: pyarrow.ChunkedArray) -> NDArray[np.bool_] | None:
+    """Give bool[N]: whether a row is not null; None where none is."""
+    import pyarrow as pa
+
+    return _joined(column.is_valid().cast(pa.uint8()), np.bool_) if column.null_count else None
 
 
 def _cast(column: pyarrow.ChunkedArray, name: str, kind: pyarrow.DataType) -> pyarrow.ChunkedArray:
@@ -180,8 +195,16 @@ def _cast(column: pyarrow.ChunkedArray, name: str, kind: pyarrow.DataType) -> py
 
 
 def _joined(column: pyarrow.ChunkedArray, kind: type[np.generic]) -> Any:
-    parts = [chunk.to_numpy(zero_copy_only=True) for chunk in column.chunks if len(chunk)]
+    parts = [_numpy(chunk, kind) for chunk in column.chunks if len(chunk)]
     return parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, kind), *parts])
+
+
+def _numpy(chunk: pyarrow.Array, kind: type[np.generic]) -> Any:
+    """Share the numbers of an array, whatever they are where it is null; pyarrow's own way would import pandas."""
+    buffer = chunk.buffers()[1]
+    if buffer is None:
+        return np.zeros(len(chunk), kind)
+    return np.frombuffer(buffer, kind)[chunk.offset : chunk.offset + len(chunk)]
 
 
 def _group(columns: Mapping[str, _Column], number: Int64 | None) -> tuple[Int64, Int64]:

@@ -157,22 +157,26 @@ def _encode(name: str, texts: Iterable[str], rows: Int64) -> Texts:
 
 
 def _to_arrow(table: Table) -> pyarrow.Table:
+    """Put the arrays into a table as they are, which neither copies them nor makes pyarrow import pandas."""
     with naming_extra():
         import pyarrow as pa
 
-    def fixed(kind: pa.DataType, numbers: NDArray[np.generic]) -> pa.Array:
-        """Share the numbers; only where a row is no sample there is something to add."""
-        validity = None if table.sample is None else pa.py_buffer(np.packbits(table.sample, bitorder="little"))
+    def shared(kind: pa.DataType, numbers: NDArray[np.generic], validity: pa.Buffer | None = None) -> pa.Array:
         return pa.Array.from_buffers(kind, len(numbers), [validity, pa.py_buffer(numbers)])
 
-    columns = {name: pa.array(numbers) for name, numbers in table.numbers.items()}
-    columns |= {
-        name: pa.DictionaryArray.from_arrays(pa.array(column.codes), pa.array(column.distinct, pa.string()))
-        for name, column in table.texts.items()
-    }
-    columns["time"] = fixed(pa.timestamp("ms", "UTC"), table.times)
-    columns["value"] = fixed(pa.float64(), table.values)
-    return pa.table({name: columns[name] for name in COLUMNS}, metadata=dict(table.metadata))
+    def texts(column: Texts) -> pa.Array:
+        encoded = [text.encode() for text in column.distinct]
+        ends = pa.py_buffer(np.cumsum([0, *map(len, encoded)], dtype=np.int32))
+        distinct = pa.Array.from_buffers(pa.string(), len(encoded), [None, ends, pa.py_buffer(b"".join(encoded))])
+        return pa.DictionaryArray.from_arrays(shared(pa.int32(), column.codes), distinct)
+
+    columns = {name: shared(pa.from_numpy_dtype(column.dtype), column) for name, column in table.numbers.items()}
+    columns |= {name: texts(column) for name, column in table.texts.items()}
+    validity = None if table.sample is None else pa.py_buffer(np.packbits(table.sample, bitorder="little"))
+    columns["time"] = shared(pa.timestamp("ms", "UTC"), table.times, validity)
+    columns["value"] = shared(pa.float64(), table.values, validity)
+    schema = pa.schema([(name, columns[name].type) for name in COLUMNS], metadata=dict(table.metadata))
+    return pa.Table.from_arrays([columns[name] for name in COLUMNS], schema=schema)
 
 
 def _to_pandas(table: Table) -> pandas.DataFrame:
@@ -206,23 +210,10 @@ def _to_polars(table: Table) -> polars.DataFrame:
 class Tabular:
     """What goes out as a table: a row for each sample, in the order of the series.
 
-    ======================================================  ==========================================================
-    column                                                  holds
-    ======================================================  ==========================================================
-    ``series``                                              int32: the series that a row belongs to, counted from 0
-    ``source``, ``job``, ``task``, ``device``, ``metric``   text: whose values they are
-    ``labels``                                              text: a JSON object, its names sorted; ``{}`` for none
-    ``unit``                                                text: in UCUM notation
-    ``interval_ms``                                         int64: how much time a value summarises; 0 for an instant
-    ``timing``                                              text: ``reported`` or ``inferred``
-    ``statistic``                                           text: ``mean``, ``max`` or ``last``
-    ``time_error_ms``                                       int64: how far ``time`` may be off
-    ``time``                                                timestamp[ms, UTC]: start of the interval, or the instant
-    ``value``                                               float64: NaN where the vendor says that there is no value
-    ======================================================  ==========================================================
-
-    A series without samples is one row with neither time nor value. Texts are ``dictionary<int32, string>`` in Arrow,
-    categorical in pandas and polars. The times and values of Arrow and polars are the arrays themselves, not copies.
+    The columns are those that the README tells of: ``series`` counts the series from 0; ``labels`` is a JSON object;
+    ``time`` is in UTC; ``value`` is NaN where the vendor says that there is no value. A series without samples is one
+    row with neither time nor value. Texts are dictionaries in Arrow, categories in pandas and polars. The times and
+    values in Arrow and polars are the arrays themselves, not copies.
     """
 
     __slots__ = ()
