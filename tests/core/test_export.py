@@ -159,6 +159,15 @@ def test_a_parquet_file_has_the_schema_of_the_arrow_table_and_says_nothing_else_
     assert set(pyarrow.parquet.read_metadata(path).metadata) == {b"metricsbridge.source", b"ARROW:schema"}
 
 
+def test_the_statistics_of_a_parquet_file_do_not_deny_that_there_is_nan(tmp_path) -> None:
+    path = tmp_path / "out.parquet"
+    write(batch(0.5, math.nan), path)
+    columns = pyarrow.parquet.read_metadata(path).row_group(0).to_dict()["columns"]
+    told = {column["path_in_schema"] for column in columns if (column["statistics"] or {}).get("has_min_max")}
+    assert "value" not in told
+    assert {"series", "time", "metric"} <= told
+
+
 def test_a_format_that_needs_what_is_not_installed_is_refused_before_there_is_anything_to_write(
     tmp_path, monkeypatch
 ) -> None:
