@@ -83,6 +83,8 @@ def read_table(table: object, /) -> SeriesBatch:
 def _take(table: object) -> pyarrow.Table:
     with naming_extra():
         import pyarrow as pa
+    if isinstance(table, pa.Table):  # its string views do not survive the stream in every release
+        return table
     if not hasattr(table, "__arrow_c_stream__"):
         raise TypeError(
             f"a {type(table).__name__} is no table that has __arrow_c_stream__: give a table of pyarrow, pandas or "
@@ -204,7 +206,9 @@ def _numpy(chunk: pyarrow.Array, kind: type[np.generic]) -> Any:
     buffer = chunk.buffers()[1]
     if buffer is None:
         return np.zeros(len(chunk), kind)
-    return np.frombuffer(buffer, kind)[chunk.offset : chunk.offset + len(chunk)]
+    numbers = np.frombuffer(buffer, kind)[chunk.offset : chunk.offset + len(chunk)]
+    numbers.flags.writeable = False
+    return numbers
 
 
 def _group(columns: Mapping[str, _Column], number: Int64 | None) -> tuple[Int64, Int64]:

@@ -80,7 +80,7 @@ COLUMNS_ALONE: dict[str, Callable[[SeriesBatch], Any]] = {
     "polars' own texts": lambda batch: batch.to_polars().with_columns(pl.col(pl.Categorical).cast(pl.String)),
     "pandas": SeriesBatch.to_pandas,
     "pandas by the stream": lambda batch: batch.to_arrow().to_pandas(),
-    "pandas' own texts": lambda batch: batch.to_pandas().astype({"job": "str", "labels": "object"}),
+    "pandas' own texts": lambda batch: batch.to_pandas().astype({"job": "string", "labels": "object"}),
     "parquet by polars": lambda batch: pl.read_parquet(_parquet_bytes(batch)),
     "pandas to polars": lambda batch: pl.DataFrame(batch.to_pandas()),
 }
