@@ -33,9 +33,9 @@ _NUMBERS: Final = ("interval_ms", "time_error_ms")
 
 @attrs.frozen(kw_only=True, eq=False)
 class _Column:
-    """What tells series apart: int64[N] codes, and the texts that they are places of; None where they are numbers."""
+    """What tells series apart: N codes, and the texts that they are places of; None where they are numbers."""
 
-    codes: Int64
+    codes: NDArray[np.integer]
     distinct: Sequence[str] | None = None
 
     def at(self, rows: Int64, read: Callable[[str], T], /) -> list[T]:
@@ -54,15 +54,19 @@ def read_table(table: object, /) -> SeriesBatch:
     columns |= {name: _Column(codes=_whole_numbers(whole, name)) for name in _NUMBERS}
     number = _whole_numbers(whole, "series") if "series" in whole.column_names else None
     times, values, sample = _samples(whole)
-    group, first = _group(columns, number)
-    if (group[1:] < group[:-1]).any():
-        order = np.argsort(group, kind="stable")
-        group, times, values = group[order], times[order], values[order]
-        sample = None if sample is None else sample[order]
+    starts = _starts([column.codes for column in columns.values()] + ([] if number is None else [number]))
+    series, first = _group(columns, number, starts)
+    lengths = np.diff(starts, append=len(times))
+    if (series[1:] < series[:-1]).any():
+        order = np.argsort(np.repeat(series, lengths), kind="stable")
+        times, values, sample = times[order], values[order], None if sample is None else sample[order]
+        series, lengths = np.arange(len(first)), np.bincount(series, lengths, len(first)).astype(np.int64)
     if sample is not None:
-        group, times, values = group[sample], times[sample], values[sample]
+        times, values = times[sample], values[sample]
+        lengths = np.diff(np.append(0, np.cumsum(sample))[np.append(0, np.cumsum(lengths))])
     offsets = np.zeros(len(first) + 1, np.int64)
-    np.cumsum(np.bincount(group, minlength=len(first)), out=offsets[1:])
+    np.add.at(offsets, series + 1, lengths)
+    offsets = np.cumsum(offsets)
     if type(table).__module__.partition(".")[0] == "pandas":  # its frames may be written to later
         times, values = times.copy(), values.copy()
     source, keys = _keys(columns, first, (whole.schema.metadata or {}).get(METADATA_SOURCE.encode()))
@@ -119,15 +123,16 @@ def _texts(whole: pyarrow.Table, name: str) -> _Column:
     if not _is_text(kind):
         raise _wrong(name, column.type, "text")
     places: dict[str | None, int] = {}
-    parts = [np.empty(0, np.int64)]
+    parts = []
     for chunk in column.chunks:
         if not pa.types.is_dictionary(chunk.type):
             chunk = chunk.cast(pa.large_string()).dictionary_encode()
-        places_here = [places.setdefault(text, len(places)) for text in chunk.dictionary.to_pylist()]
         if chunk.indices.null_count:
             raise _wrong(name, "null", "a text in every row")
-        parts.append(np.array(places_here, np.int64)[_numpy(chunk.indices.cast(pa.int64()), np.int64)])
-    codes = np.concatenate(parts)
+        codes = _numpy(chunk.indices, chunk.indices.type.to_pandas_dtype())
+        own = [places.setdefault(text, len(places)) for text in chunk.dictionary.to_pylist()]
+        parts.append(codes if own == [*range(len(own))] else np.array(own, np.int64)[codes])
+    codes = parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, np.int64), *parts])
     if None in places and (codes == places[None]).any():
         raise _wrong(name, "null", "a text in every row")
     return _Column(codes=codes, distinct=[text or "" for text in places])
@@ -211,35 +216,37 @@ def _numpy(chunk: pyarrow.Array, kind: type[np.generic]) -> Any:
     return numbers
 
 
-def _group(columns: Mapping[str, _Column], number: Int64 | None) -> tuple[Int64, Int64]:
-    """Give the series of each row, int64[N], and the first row of each series, int64[S].
+def _starts(columns: Sequence[NDArray[np.integer]]) -> Int64:
+    """Give where the runs of rows begin that agree in all of the columns."""
+    border = np.zeros(len(columns[0]), np.bool_)
+    border[:1] = True
+    for codes in columns:
+        border[1:] |= codes[1:] != codes[:-1]
+    return np.flatnonzero(border)
+
+
+def _group(columns: Mapping[str, _Column], number: Int64 | None, starts: Int64) -> tuple[Int64, Int64]:
+    """Give the series of each run of rows, and the first row of each series.
 
     Where the table numbers its series, they are in the order of their numbers; otherwise rows that say the same of
     themselves are one series, and the series are in the order in which they begin.
     """
-    identity = [column.codes for column in columns.values()]
-    telling = identity if number is None else [number, *identity]
-    rows = len(telling[0])
-    border = np.zeros(rows, np.bool_)
-    border[:1] = True
-    for codes in telling:
-        border[1:] |= codes[1:] != codes[:-1]
-    starts = np.flatnonzero(border)
-    runs = [*zip(*[codes[starts].tolist() for codes in identity], strict=True)]
-    named = runs if number is None else number[starts].tolist()
-    places = {name: place for place, name in enumerate(dict.fromkeys(named) if number is None else sorted({*named}))}
-    run_group = np.array([places[name] for name in named], np.int64)
-    first_run = np.full(len(places), len(runs), np.int64)
-    np.minimum.at(first_run, run_group, np.arange(len(runs)))
-    if number is not None:
-        for run, first in enumerate(first_run[run_group].tolist()):
-            if runs[run] != runs[first]:
-                different = next(name for name, a, b in zip(columns, runs[run], runs[first], strict=True) if a != b)
-                raise ValueError(
-                    f"column 'series' holds {named[run]} in rows {starts[first]} and {starts[run]}, which differ in "
-                    f"{different!r}: number the series of all tables that were put together anew, or drop the column"
-                )
-    return np.repeat(run_group, np.diff(starts, append=rows)), starts[first_run]
+    identities = [*zip(*[column.codes[starts].tolist() for column in columns.values()], strict=True)]
+    names = identities if number is None else number[starts].tolist()
+    first: dict[Any, int] = {}
+    for run, name in enumerate(names):
+        known = first.setdefault(name, run)
+        if identities[run] != identities[known]:
+            pairs = zip(columns, identities[run], identities[known], strict=True)
+            raise ValueError(
+                f"column 'series' holds {name} in rows {starts[known]} and {starts[run]}, which differ in "
+                f"{next(column for column, here, there in pairs if here != there)!r}: number the series of tables that "
+                "were put together anew, or drop the column"
+            )
+    order = [*first] if number is None else sorted(first)
+    places = {name: place for place, name in enumerate(order)}
+    series = np.array([places[name] for name in names], np.int64)
+    return series, starts[np.array([first[name] for name in order], np.int64)]
 
 
 def _keys(columns: Mapping[str, _Column], first: Int64, told: bytes | None) -> tuple[str, tuple[SeriesKey, ...]]:

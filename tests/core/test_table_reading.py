@@ -11,7 +11,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.series_strategies import make_batch, same_batch
@@ -97,6 +97,7 @@ def _parquet_bytes(batch: SeriesBatch) -> io.BytesIO:
 
 
 @pytest.mark.parametrize("way", WITH_SCHEMA)
+@settings(deadline=None)  # the libraries load parts of themselves when they are first needed
 @given(batch=any_batches())
 def test_a_batch_comes_back_as_it_was(way: str, batch: SeriesBatch) -> None:
     # That a key names what is its batch's source anyway is the one thing that is not told.
@@ -104,6 +105,7 @@ def test_a_batch_comes_back_as_it_was(way: str, batch: SeriesBatch) -> None:
 
 
 @pytest.mark.parametrize("way", COLUMNS_ALONE)
+@settings(deadline=None)  # the libraries load parts of themselves when they are first needed
 @given(batch=any_batches())
 def test_a_batch_comes_back_from_its_columns_alone(way: str, batch: SeriesBatch) -> None:
     assert same_batch(SeriesBatch.from_arrow(COLUMNS_ALONE[way](batch)), without_schema(batch))
@@ -123,6 +125,7 @@ def test_what_is_special_comes_back(way: str) -> None:
     assert math.copysign(1, read.values[0]) == -1
 
 
+@settings(deadline=None)
 @given(batch=any_batches(), seed=st.randoms(use_true_random=False))
 def test_series_keep_their_order_whatever_the_order_of_the_rows(batch: SeriesBatch, seed: Any) -> None:
     table = batch.to_arrow()
