@@ -283,6 +283,7 @@ def changed(name: str, column: list[Any], kind: pa.DataType | None = None) -> pa
     return TABLE.set_column(TABLE.column_names.index(name), name, pa.array(column, kind))
 
 
+DEVICES = pa.DictionaryArray.from_arrays(pa.array([0, 0, 1, 0]), pa.array(["a", None]))
 INSTANTS = pa.timestamp("us", "UTC")
 
 
@@ -300,6 +301,7 @@ INSTANTS = pa.timestamp("us", "UTC")
         (changed("job", ["a", None, "b", "c"]), "'job' holds null"),
         (changed("job", [None] * 4), "'job' holds null"),
         (changed("device", ["a", None, "b", "c"], pa.dictionary(pa.int32(), pa.string())), "'device' holds null"),
+        (TABLE.set_column(4, "device", DEVICES), "'device' holds null"),
         (changed("labels", ["[]"] * 4), "'labels' holds '[]'"),
         (changed("labels", ["{"] * 4), "'labels' holds '{'"),
         (changed("labels", ['{"a": 1}'] * 4), "'labels' holds"),
