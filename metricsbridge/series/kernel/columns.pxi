@@ -6,6 +6,7 @@ cdef extern from "Python.h" nogil:
     void PyMem_RawFree(void* data)
 
 cdef enum:
+    MANY = 10  # characters: numbers that are longer have eight decimals or more, mostly
     SMALL = 4096  # bytes: a body up to this is read faster than the GIL is handed over
 
 cdef uint64_t _TENS[2 * (2 * TENS + 1)]
@@ -38,10 +39,12 @@ cdef double longer(Position at, Py_ssize_t size, bint* refused) noexcept with gi
         return 0.0
 
 
-cdef inline Position quantity(Position p, Position end, double* value, bint* point) noexcept nogil:
-    """Read a number as the float64 nearest to it; ``point`` is written where it is given."""
+cdef inline Position quantity(
+    Position p, Position end, double* value, bint* point, const bint many
+) noexcept nogil:
+    """Read a number as the float64 nearest to it; ``point`` is written where it is given, ``many`` is as in digits."""
     cdef Number number
-    cdef Position behind = digits(p, end, &number)
+    cdef Position behind = digits(p, end, &number, many)
     cdef bint sure = False, refused = False
     if behind == NULL:
         return NULL
@@ -61,7 +64,7 @@ cdef inline Position quoted_quantity(Position p, Position end, double* value) no
     if p[0] == 110:
         value[0] = NAN
         return word(p, "null")
-    p = quantity(p + quoted, end, value, NULL)
+    p = quantity(p + quoted, end, value, NULL, False)
     if quoted and p != NULL and p[0] != 34:
         return NULL
     return p + quoted if p != NULL else p

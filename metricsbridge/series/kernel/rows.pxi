@@ -207,7 +207,7 @@ cdef class RowsReader:
         else:
             value.at = p
             value.marks = 0
-            p = digits(p, found.end, &number)
+            p = digits(p, found.end, &number, False)
             if p == NULL or not number.exact or number.exponent > 280:
                 return NULL
             value.size = p - value.at
@@ -286,11 +286,12 @@ cdef inline uint64_t mixed(uint64_t hash, Text text) noexcept nogil:
 
 cdef bint is_of(Row* row, Group* group, Table* found) noexcept nogil:
     """Tell whether a row belongs to a series."""
-    cdef Naming* naming = <Naming*>found.namings.data + group.first
+    cdef Naming* naming
     cdef Naming* own
     cdef Py_ssize_t i
-    if row.count != group.count:
-        return False
+    if row.count != group.count or row.count == 0:
+        return row.count == group.count
+    naming = <Naming*>found.namings.data + group.first
     for i in range(row.count):
         own = &row.namings[i]
         if own.number != naming[i].number or own.value.size != naming[i].value.size:

@@ -191,7 +191,7 @@ cdef inline uint64_t joined(uint64_t chunk) noexcept nogil:
     ) >> 32
 
 
-cdef inline Position eights(Position p, Position end, uint64_t* value) noexcept nogil:
+cdef Position eights(Position p, Position end, uint64_t* value) noexcept nogil:
     """Step over digits, of which there may be none, and write them behind those of ``value``: eight bytes at once."""
     cdef uint64_t chunk, others
     cdef int count = 8
@@ -206,7 +206,7 @@ cdef inline Position eights(Position p, Position end, uint64_t* value) noexcept 
         value[0] = value[0] * mb_whole_tens[count] + joined(chunk)
         p += count
     while is_digit(p[0]):
-        value[0] = value[0] * 10 + (p[0] - 48)
+        value[0] = value[0] * 10 + p[0] - 48
         p += 1
     return p
 
@@ -229,9 +229,16 @@ cdef inline Position run(Position p, Position end, uint64_t* value) noexcept nog
     return p
 
 
-cdef inline Position digits(Position p, Position end, Number* number) noexcept nogil:
-    """Step over a number, from its sign or first digit, as RFC 8259 writes them."""
-    cdef uint64_t value = 0
+cdef inline Position digits(Position p, Position end, Number* number, const bint many) noexcept nogil:
+    """Step over a number, from its sign or first digit, as RFC 8259 writes them.
+
+    Args:
+        p: Where it begins.
+        end: Of the body.
+        number: Is written.
+        many: Whether eight decimals or more are to be expected; the compiler knows it where this is called.
+    """
+    cdef uint64_t value = 0, more
     cdef int64_t exponent = 0, power = 0
     cdef bint negative = p[0] == 45, point
     cdef Position first
@@ -246,7 +253,12 @@ cdef inline Position digits(Position p, Position end, Number* number) noexcept n
     if point:
         p += 1
         first = p
-        p = run(p, end, &value)
+        if many and mb_holds_eight(p, end) and no_digits(mb_eight(p) ^ <uint64_t>0x3030303030303030) == 0:
+            more = value * 100000000 + joined(mb_eight(p) ^ <uint64_t>0x3030303030303030)
+            p = eights(p + 8, end, &more)
+            value = more
+        else:
+            p = run(p, end, &value)
         if p == first:
             return NULL
         exponent = first - p
@@ -363,7 +375,7 @@ cdef inline Position scalar(Position p, Position end, int* marks) noexcept nogil
         return word(p, "false")
     if p[0] == 110:
         return word(p, "null")
-    p = digits(p, end, &number)
+    p = digits(p, end, &number, False)
     # What may be too large for a float64 is left to the slower decoder.
     return p if p != NULL and number.exact and number.exponent < 280 else NULL
 
