@@ -15,7 +15,7 @@ cdef inline Position quoted_quantity(Position p, Position end, double* value) no
     if p[0] == 110:
         value[0] = NAN
         return word(p, "null")
-    p = quantity(p + quoted, end, value, NULL, False)
+    p = quantity(p + quoted, end, value, NULL)
     if quoted and p != NULL and p[0] != 34:
         return NULL
     return p + quoted if p != NULL else p

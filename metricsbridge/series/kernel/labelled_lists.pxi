@@ -279,11 +279,10 @@ cdef class LabelledListsReader:
             p = no_quantity(p + 1)
             value = NAN
         else:
-            start = p
-            if found.many:
-                p = quantity(p + quoted, found.end, &value, NULL, True)
-            else:
-                p = quantity(p + quoted, found.end, &value, NULL, False)
+            start = p + quoted
+            p = unrounded(start, found.end, &value) if found.many else NULL
+            if p == NULL:
+                p = quantity(start, found.end, &value, NULL)
             found.many = p - start > MANY
             if value >= self.blank_from:
                 value = NAN
@@ -300,14 +299,14 @@ cdef inline Position seconds(Position p, Position end, int64_t* milliseconds) no
     """
     cdef Number number
     cdef double value = 0
-    cdef Position behind = digits(p, end, &number, False)
+    cdef Position behind = digits(p, end, &number)
     if behind == NULL:
         return NULL
     if number.exact and -3 <= number.exponent <= 0 and number.digits < (<uint64_t>1 << 41):
         value = <double>number.digits * mb_tens[3 + number.exponent]
         milliseconds[0] = <int64_t>(-value if number.negative else value)
         return behind
-    if quantity(p, end, &value, NULL, False) == NULL:
+    if quantity(p, end, &value, NULL) == NULL:
         return NULL
     value = rint(value * 1000)
     if not -9.2e18 < value < 9.2e18:  # close to the end of int64 the slower decoder decides

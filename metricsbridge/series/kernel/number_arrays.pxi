@@ -265,7 +265,9 @@ cdef class NumberArraysReader:
                 p = word(p, "null")
             else:
                 start = p
-                p = quantity(p, end, &value, NULL, True) if many else quantity(p, end, &value, NULL, False)
+                p = unrounded(start, end, &value) if many else NULL
+                if p == NULL:
+                    p = quantity(start, end, &value, NULL)
                 many = p - start > MANY
                 if has_missing and value == missing:
                     value = NAN
@@ -295,7 +297,7 @@ cdef class NumberArraysReader:
             mark = False
             if p[0] == 34:
                 start = p + 1
-                p = quantity(start, found.end, &value, &point, False)
+                p = quantity(start, found.end, &value, &point)
                 if p != NULL:
                     found.decimals |= point
                 else:
@@ -310,7 +312,7 @@ cdef class NumberArraysReader:
                 value = NAN
                 p = word(p, "null")
             else:
-                p = quantity(p, found.end, &value, NULL, False)
+                p = quantity(p, found.end, &value, NULL)
             if self.has_missing and value == self.missing:
                 value = NAN
             if p == NULL or not add_double(&found.values, value, found.first):

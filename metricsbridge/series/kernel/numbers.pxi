@@ -72,16 +72,9 @@ cdef inline Position run(Position p, Position end, uint64_t* value) noexcept nog
     return p
 
 
-cdef inline Position digits(Position p, Position end, Number* number, const bint many) noexcept nogil:
-    """Step over a number, from its sign or first digit, as RFC 8259 writes them.
-
-    Args:
-        p: Where it begins.
-        end: Of the body.
-        number: Is written.
-        many: Whether eight decimals or more are to be expected; the compiler knows it where this is called.
-    """
-    cdef uint64_t value = 0, more
+cdef inline Position digits(Position p, Position end, Number* number) noexcept nogil:
+    """Step over a number, from its sign or first digit, as RFC 8259 writes them."""
+    cdef uint64_t value = 0
     cdef int64_t exponent = 0, power = 0
     cdef bint negative = p[0] == 45, point
     cdef Position first
@@ -96,12 +89,7 @@ cdef inline Position digits(Position p, Position end, Number* number, const bint
     if point:
         p += 1
         first = p
-        if many and mb_holds_eight(p, end) and no_digits(mb_eight(p) ^ <uint64_t>0x3030303030303030) == 0:
-            more = value * 100000000 + joined(mb_eight(p) ^ <uint64_t>0x3030303030303030)
-            p = eights(p + 8, end, &more)
-            value = more
-        else:
-            p = run(p, end, &value)
+        p = run(p, end, &value)
         if p == first:
             return NULL
         exponent = first - p
@@ -147,7 +135,6 @@ cdef inline double rounded(const Number* number, const uint64_t* tens, bint* sur
         sure: Is written.
     """
     cdef double value
-    cdef bint known = True
     sure[0] = number.exact
     if number.digits <= (<uint64_t>1 << 53) and -22 <= number.exponent <= 22:
         value = <double>number.digits
@@ -157,13 +144,19 @@ cdef inline double rounded(const Number* number, const uint64_t* tens, bint* sur
     if not number.exact or number.exponent < -TENS or number.exponent > TENS:
         sure[0] = False
         return 0.0
-    value = of_bits(number.digits, number.exponent, tens, &known)
-    sure[0] = known
+    value = of_bits(number.digits, number.exponent, tens, True)
     return -value if number.negative else value
 
 
-cdef inline double of_bits(uint64_t digits, int64_t power, const uint64_t* tens, bint* sure) noexcept nogil:
-    """Give the float64 nearest to digits x 10^power, from 64 by 128 bits of them."""
+cdef inline double of_bits(uint64_t digits, int64_t power, const uint64_t* tens, const bint middles) noexcept nogil:
+    """Give the float64 nearest to digits x 10^power, which is far from the largest and the smallest ones.
+
+    Args:
+        digits: Any.
+        power: From -TENS to TENS.
+        tens: As above.
+        middles: Whether it may lie exactly between two of them, which takes a power from -4 to 23.
+    """
     cdef const uint64_t* ten = tens + 2 * (power + TENS)
     cdef int shift = mb_leading_zeros(digits | 1)
     cdef uint64_t high = 0, low, more = 0, mantissa
@@ -180,17 +173,11 @@ cdef inline double of_bits(uint64_t digits, int64_t power, const uint64_t* tens,
     top = <int>(high >> 63)
     mantissa = high >> (top + 9)
     two = ((217706 * power) >> 16) + 63 + top - shift + 1023
-    if two <= 0 or two >= 2046:
-        sure[0] = False
-        return 0.0
-    if low <= 1 and -4 <= power <= 23 and (mantissa & 3) == 1 and (mantissa << (top + 9)) == high:
+    if middles and low <= 1 and -4 <= power <= 23 and (mantissa & 3) == 1 and (mantissa << (top + 9)) == high:
         mantissa &= ~<uint64_t>1  # halfway exactly: to the even one
     mantissa = (mantissa + (mantissa & 1)) >> 1
-    if mantissa >= (<uint64_t>1 << 53):
-        mantissa = <uint64_t>1 << 52
-        two += 1
-    mantissa &= ~(<uint64_t>1 << 52)
-    return mb_double(mantissa | <uint64_t>two << 52)
+    # What rounding carries beyond the bits of the mantissa belongs to the exponent.
+    return mb_double(mantissa - (<uint64_t>1 << 52) + (<uint64_t>two << 52))
 
 
 cdef uint64_t _TENS[2 * (2 * TENS + 1)]
@@ -223,12 +210,10 @@ cdef double longer(Position at, Py_ssize_t size, bint* refused) noexcept with gi
         return 0.0
 
 
-cdef inline Position quantity(
-    Position p, Position end, double* value, bint* point, const bint many
-) noexcept nogil:
-    """Read a number as the float64 nearest to it; ``point`` is written where it is given, ``many`` is as in digits."""
+cdef inline Position quantity(Position p, Position end, double* value, bint* point) noexcept nogil:
+    """Read a number as the float64 nearest to it; ``point`` is written where it is given."""
     cdef Number number
-    cdef Position behind = digits(p, end, &number, many)
+    cdef Position behind = digits(p, end, &number)
     cdef bint sure = False, refused = False
     if behind == NULL:
         return NULL
@@ -240,6 +225,46 @@ cdef inline Position quantity(
     if refused:
         return NULL
     return behind
+
+
+cdef inline Position unrounded(Position p, Position end, double* value) noexcept nogil:
+    """Read a number of at most three digits and 8 to 15 decimals, as values are that nobody rounded; NULL for others."""
+    cdef bint negative = p[0] == 45
+    cdef Position first = p + negative
+    cdef uint64_t found, chunk, others
+    cdef int count
+    p = first
+    if not mb_holds_eight(p + 13, end) or not is_digit(p[0]):
+        return NULL
+    found = <uint64_t>p[0] - 48
+    p += 1
+    for count in range(2):
+        if is_digit(p[0]):
+            found = found * 10 + p[0] - 48
+            p += 1
+    if p[0] != 46 or (first[0] == 48 and p != first + 1):
+        return NULL
+    chunk = mb_eight(p + 1) ^ <uint64_t>0x3030303030303030
+    if no_digits(chunk) != 0:
+        return NULL
+    found = found * 100000000 + joined(chunk)
+    chunk = mb_eight(p + 9) ^ <uint64_t>0x3030303030303030
+    others = no_digits(chunk)
+    if others == 0:
+        return NULL
+    count = mb_trailing_zeros(others) >> 3
+    if count:
+        found = found * mb_whole_tens[count] + joined(chunk << (64 - 8 * count))
+    p += 9 + count
+    if (p[0] | 32) == 101:
+        return NULL
+    if found <= (<uint64_t>1 << 53):
+        value[0] = <double>found / mb_tens[8 + count]
+    else:
+        value[0] = of_bits(found, -8 - count, _TENS, False)
+    if negative:
+        value[0] = -value[0]
+    return p
 
 
 cdef inline Position whole(Position p, Position end, int64_t* value) noexcept nogil:

@@ -162,7 +162,7 @@ cdef class RowsReader:
         else:
             value.at = p
             value.marks = 0
-            p = digits(p, found.end, &number, False)
+            p = digits(p, found.end, &number)
             if p == NULL or not number.exact or number.exponent > 280:
                 return NULL
             value.size = p - value.at

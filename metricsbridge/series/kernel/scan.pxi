@@ -129,7 +129,7 @@ cdef inline Position scalar(Position p, Position end, int* marks) noexcept nogil
         return word(p, "false")
     if p[0] == 110:
         return word(p, "null")
-    p = digits(p, end, &number, False)
+    p = digits(p, end, &number)
     # What may be too large for a float64 is left to the slower decoder.
     return p if p != NULL and number.exact and number.exponent < 280 else NULL
 
