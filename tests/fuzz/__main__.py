@@ -13,7 +13,6 @@ import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from shutil import copytree
 from typing import TYPE_CHECKING, Final
 
 import attrs
@@ -43,30 +42,35 @@ class Bench:
     Attributes:
         module: The instrumented kernel.
         environ: The variables to run it with.
-        folder: For corpora, dictionaries and what is found.
+        folder: For dictionaries, and for what is found.
+        inputs: For the inputs of each target, which may be there already.
     """
 
     module: Path
     environ: Mapping[str, str]
     folder: Path
+    inputs: Path
 
     def command(self, target: str, *arguments: str) -> list[str]:
         return [sys.executable, "-P", "-m", "fuzz.one_target", str(self.module), target, *arguments]
 
     def prepare(self, target: str) -> Path:
         """Write the seeds and the dictionary of a target, and give the folder of its inputs."""
-        inputs = self.folder / "inputs" / target
+        inputs = self.inputs / target
         inputs.mkdir(parents=True, exist_ok=True)
         for number, seed in enumerate(seeds(target)):
             (inputs / f"seed-{number:04}").write_bytes(seed)
-        lines = ['"' + "".join([f"\\x{byte:02x}" for byte in word]) + '"' for word in words(target)]
-        (self.folder / f"{target}.dict").write_text(
-            "\n".join(["# what is likely to be part of an input", *lines]), "ascii"
-        )
+        quoted = ['"' + "".join([f"\\x{byte:02x}" for byte in word]) + '"' for word in words(target)]
+        lines = ["# what is likely to be a part of an input", *quoted]
+        (self.folder / f"{target}.dict").write_text("\n".join(lines), "ascii")
         return inputs
 
     def fuzz(self, target: str, seconds: int) -> str:
-        """Fuzz a target for some time; gives a line about it, and raises SystemExit where it found something."""
+        """Fuzz a target for some time; gives a line about it.
+
+        Raises:
+            FoundError: Something was found.
+        """
         inputs = self.prepare(target)
         found = self.folder / f"{_FOUND}{target}-"
         ran = subprocess.run(
@@ -82,7 +86,10 @@ class Bench:
         if ran.returncode:
             raise FoundError(target, said, sorted(self.folder.glob(f"{found.name}*")))
         executions, edges, features, kept = _STATUS.findall(said)[-1]
-        return f"{target}: {executions} executions, {edges} of {_EDGES.search(said)[1]} edges, {features} features, {kept} inputs kept"
+        return (
+            f"{target}: {executions} executions, {edges} of the kernel's {_EDGES.findall(said)[0]} edges, "
+            f"{features} features, {kept} inputs kept"
+        )
 
 
 class FoundError(Exception):
@@ -109,7 +116,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     with tempfile.TemporaryDirectory(prefix="fuzz-") as temporary:
         folder = Path(temporary)
-        bench = Bench(build(clang, folder), environment(clang), folder)
+        bench = Bench(build(clang, folder), environment(clang), folder, (asked.keep or folder).resolve() / "inputs")
         if asked.reproduce:
             (target,) = asked.targets
             return subprocess.run(bench.command(target, str(asked.reproduce.resolve())), env=bench.environ).returncode
@@ -123,10 +130,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                     print(result.result(), flush=True)
                 except FoundError as error:
                     failed.append(error)
-        if asked.keep:
-            copytree(folder / "inputs", asked.keep / "inputs", dirs_exist_ok=True)
         for error in failed:
-            _report(error, asked.keep or Path.cwd())
+            _report(error, asked.keep or Path(tempfile.mkdtemp(prefix="found-")))
     return 1 if failed else 0
 
 
@@ -138,9 +143,8 @@ def _report(error: FoundError, folder: Path) -> None:
     for path in error.inputs:
         kept = folder / path.name
         kept.write_bytes(path.read_bytes())
-        print(
-            f"the input: {path.read_bytes()!r}\nkept in {kept}; again: tests/fuzz/run --reproduce {kept} {error.target}"
-        )
+        print(f"the input: {path.read_bytes()!r}\nkept in {kept}; again:")
+        print(f"tests/fuzz/run --reproduce {kept} {error.target}")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -148,7 +152,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("targets", nargs="*", metavar="TARGET", help=f"by default all: {', '.join(TARGETS)}")
     parser.add_argument("--seconds", type=int, default=600, help="for all targets together (600)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="targets at once (one a processor)")
-    parser.add_argument("--keep", type=Path, help="a folder for the inputs, and for what is found (else: here)")
+    parser.add_argument("--keep", type=Path, help="a folder for what is found, and for the inputs to go on from")
     parser.add_argument("--reproduce", type=Path, metavar="FILE", help="run one target on one input")
     return parser
 

@@ -35,8 +35,8 @@ def numbers(data: bytes) -> bool:
     Raises:
         AssertionError: It takes what is none, or takes one for another.
     """
-    texts = [ALPHABET[byte & 15] for byte in data]
-    return any([_one(text) for text in bytes(texts).split(b",", _MOST)[:_MOST]])
+    texts = bytes([ALPHABET[byte & 15] for byte in data]).split(b",", _MOST)[:_MOST]
+    return max(list(map(_one, texts)))
 
 
 def _one(text: bytes) -> bool:

@@ -23,7 +23,8 @@ HARD_NUMBERS: Final = (
     b"9223372036854775807", b"-9223372036854775808", b"9223372036854775808", b"1616987726.587", b"2199023255551.999",
     b"2199023255552.0005", b"0.0005", b"1.0005", b"-1.5e-3", b"9223372036854775.807", b"5e-324", b"2e-324", b"1e-400",
     b"2.2250738585072014e-308", b"1.7976931348623157e308", b"1.7976931348623159e308", b"1e309", b"1e99999",
-    b"179769313486231580793e289", b"8.98846567431158e307", b"7.2057594037927933e16", b"1e64", b"1e65", b"1e-64", b"1e-65",
+    b"179769313486231580793e289", b"8.98846567431158e307", b"7.2057594037927933e16", b"1e64", b"1e65",
+    b"1e-64", b"1e-65",
     b"3.0000000000000004440892098500626161694526672363281250", b"0.000000000000000000000000000001",
     b"00", b"01", b"1.", b".5", b"1e", b"1e+", b"+1", b"--1", b"1.e5", b"1_0", b"-",
 )  # fmt: skip
@@ -59,9 +60,10 @@ def words(target: str) -> list[bytes]:
 
 
 _PIECES: Final = (
-    b"null", b"true", b"false", b"NaN", b'"NaN"', b'"nan"', b'"+Inf"', b'"-Infinity"', b'""', b"[]", b"{}", b"[[", b"]]",
-    b"},{", b'","', b'":"', b"[null]", b"[1,2]", b'["0"]', rb"\"", rb"\\", rb"\/", rb"\u0041", rb"\ud83d\ude00", rb"\udc00",
-    rb"\u0000", b"\xc3\xa9", b"\xf0\x9f\x98\x80", b"\xed\xa0\x80", b"\xff", b"\t\r\n ", b"\x00", b"\x7f", b"\xef\xbb\xbf",
+    b"null", b"true", b"false", b"NaN", b'"NaN"', b'"nan"', b'"+Inf"', b'"-Infinity"', b'""', b"[]", b"{}", b"[[",
+    b"]]", b"},{", b'","', b'":"', b"[null]", b"[1,2]", b'["0"]', rb"\"", rb"\\", rb"\/", rb"\u0041", rb"\ud83d\ude00",
+    rb"\udc00", rb"\u0000", b"\xc3\xa9", b"\xf0\x9f\x98\x80", b"\xed\xa0\x80", b"\xff", b"\t\r\n ", b"\x00", b"\x7f",
+    b"\xef\xbb\xbf",
 )  # fmt: skip
 
 
@@ -102,6 +104,7 @@ _DOCUMENTS: Final = {
         _dumped({"metrics": {"a": ["0", "-1", "2.50"], "b": [["1"], ["2"]], "c": 3}, "interval": 1}),
         _dumped({"a": ["0", None, 3], "interval": None, "b": {"c": [1, {"d": []}]}, "é": []}),
         rb'{"metrics":[{"value":[1,null],"metric":"\u00e9\n","x":[[],{"y":[{}]}]}],"z":"\ud83d\ude00"}',
+        _dumped({"metrics": {"a": [0, 1.5, -3e-7], "b": "x", "é": []}}),
         b'{"a":[1],"a":[2]}',
         rb'{"a":["1"],"interva\u006c":5}',
         b"[1]",
@@ -118,7 +121,8 @@ _DOCUMENTS: Final = {
     ],
     "labelled-lists": [
         _dumped({"status": "success", "data": {"resultType": "matrix", "result": [
-            {"metric": {"pod": pod, "__name__": "x"}, "values": [[1616987726.587 + i, str(v)] for i, v in enumerate(_day(60))]}
+            {"metric": {"pod": pod, "__name__": "x"},
+             "values": [[1616987726.587 + index, str(value)] for index, value in enumerate(_day(60))]}
             for pod in ("a", "b")
         ]}, "warnings": ["partly"]}),
         _dumped({"data": {"result": [{"metric": {}, "value": [1.5, "NaN"]}, {"metric": {"é": "\n"}, "value": None}]}}),
@@ -129,10 +133,11 @@ _DOCUMENTS: Final = {
     ],
     "rows": [
         _dumped([
-            {"timestamp": 1616987700000 + 60000 * (i // 3), "jobId": "a", "pod": f"w-{i % 3}", "gpu": i % 3, "Average": v}
-            for i, v in enumerate(_day(90))
+            {"timestamp": 1616987700000 + 60000 * (i // 3), "pod": f"w-{i % 3}", "gpu": i % 2, "Average": value}
+            for i, value in enumerate(_day(90))
         ]),
-        _dumped([{"t": "5", "v": "1.5", "a": "x"}, {"t": 4, "a": "x", "v": None}, {"a": "é", "t": 3}, {"t": 1, "G": 7}]),
+        _dumped([{"t": "5", "v": "1.5", "a": "x"}, {"t": 4, "a": "x", "v": None}, {"a": "é", "t": 3}]),
+        _dumped([{"t": 1, "G": 7}, {"t": 2, "G": 7.5}]),
         rb'[{"t":1,"v":1,"a":"\u0078"},{"a":"x","t":2,"v":2}]',
         b'[{"t":1,"a":"x","a":null}]',
         _dumped([{"t": 1, **{f"n{index}": "x" for index in range(33)}}]),
@@ -150,11 +155,11 @@ def _numbers() -> Iterator[bytes]:
 
 
 def _grids() -> Iterator[bytes]:
-    regular = [(time, time % 15) for time in range(-60, 60, 4)]
+    regular = [(time, time % 15) for time in range(-28, 28, 2)]
     for how in range(7):
         for fill in range(3):
             yield grids.input_of([regular, regular[::-1], []], how=how, fill=fill, around=how % 6, step=how % 6, gap=3)
-            yield grids.input_of([regular[::5]], how=how, fill=fill, window=(-30, 70), step=2, gap=200)
+            yield grids.input_of([regular[::5]], how=how, fill=fill, window=(-20, 50), step=2, gap=200)
 
 
 def _raw_grids() -> Iterator[bytes]:
@@ -162,11 +167,7 @@ def _raw_grids() -> Iterator[bytes]:
     for how in range(7):
         columns = struct.pack("<3q2q4q", 0, 3, 4, 1, 5, 0, 10, 25, 7) + values
         yield grids.raw_input_of(2, 3, (0, 30, 0, 10), columns, how=how, fill=how % 3)
-    for first, end, start, step in (
-        (-(2**63), 2**63 - 1, 0, 1),
-        (0, 1, 2**63 - 1, 2**63 - 1),
-        (5, 5, 0, 0),
-        (0, 9, 0, -1),
-    ):
+    wild = ((-(2**63), 2**63 - 1, 0, 1), (0, 1, 2**63 - 1, 2**63 - 1), (5, 5, 0, 0), (0, 9, 0, -1))
+    for first, end, start, step in wild:
         columns = struct.pack("<2q1q4q", 0, 4, 2**63 - 1, -(2**63), 0, 5, 2**63 - 1) + values
         yield grids.raw_input_of(1, 3, (first, end, start, step), columns, how=0, fill=2)
