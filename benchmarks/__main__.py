@@ -1,4 +1,4 @@
-"""``python -m benchmarks [decode|align|fanout|imports …] [--short] [--json FILE] [--without-nginx]``."""
+"""``python -m benchmarks [decode|align|threads|fanout|imports …] [--short] [--json FILE] [--markdown FILE] …``."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.measure import machine
+from benchmarks.measure import gates_markdown, machine
 
 if TYPE_CHECKING:
     from benchmarks.measure import Table
 
-NAMES = ("decode", "align", "fanout", "imports")
+NAMES = ("decode", "align", "threads", "fanout", "imports")
 
 
 def main() -> int:
@@ -23,6 +23,7 @@ def main() -> int:
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(NAMES)}; all by default")
     parser.add_argument("--short", action="store_true", help="small sizes, one round: checks results, gates nothing")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the tables there, as README.md has them")
     parser.add_argument("--without-nginx", action="store_true", help="fanout: serve from Python, which gates nothing")
     options = parser.parse_args()
     unknown = set(options.names) - set(NAMES)
@@ -31,6 +32,7 @@ def main() -> int:
     about = machine()
     print(f"{about['python']}, {about['system']}, {about['cores']} cores, {about['processor']}")
     print(", ".join(about["packages"]))
+    print("the kernel is in use" if about["kernel"] else "without a kernel: none was compiled")
     tables: list[Table] = []
     for name in NAMES:
         if options.names and name not in options.names:
@@ -44,6 +46,9 @@ def main() -> int:
     if options.json is not None:
         figures = {"short": options.short, "machine": about, "tables": [table.to_json() for table in tables]}
         options.json.write_text(json.dumps(figures, indent=1) + "\n", "utf-8")
+    if options.markdown is not None:
+        parts = [*[table.to_markdown() for table in tables], gates_markdown(tables)]
+        options.markdown.write_text("\n".join(parts), "utf-8")
     if options.short:
         print("\nShort mode: every result was checked; the times mean nothing.")
         return 0

@@ -16,9 +16,10 @@ from huaweicloudsdkcore.http.http_config import HttpConfig
 from huaweicloudsdkmodelarts.v1 import ModelArtsAsyncClient, ModelArtsClient, ShowTrainingJobMetricsRequest
 
 from benchmarks.inputs import SCHEMA, metrics_body
+from benchmarks.kernel import has_kernel, without_kernel
 from metricsbridge.collector import Collector
 from metricsbridge.registry import open_provider
-from metricsbridge.series._reference import decode_number_arrays_reference
+from metricsbridge.series._reference_decode import decode_number_arrays_reference
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -65,6 +66,14 @@ class Ours:
         assert sum(len(absence.metrics) * len(absence.targets) for absence in answers.absences) == jobs * tasks * (
             len(parts) - len(live)
         )
+
+
+class OursWithoutKernel(Ours):
+    """The same collector, with its connections, while the kernel is switched off."""
+
+    async def read(self, jobs: int, tasks: int) -> Collection:
+        with without_kernel():
+            return await super().read(jobs, tasks)
 
 
 class PlainAiohttp:
@@ -155,14 +164,17 @@ def _close(client: Any) -> None:
 
 
 @asynccontextmanager
-async def open_ours(url: str) -> AsyncIterator[Ours]:
-    """Open the provider as a user would, with its documented limits lifted."""
+async def open_ours(url: str) -> AsyncIterator[dict[str, Contestant]]:
+    """Open the provider as a user would, with its documented limits lifted; both of ours, where there is a kernel."""
     provider = open_provider(
         "modelarts", endpoint=url, project_id=_PROJECT, access_key=_ACCESS_KEY, secret_key=_SECRET_KEY,
         limits=dict.fromkeys(("*", "ShowTrainingJobMetrics", "ShowTrainingJobDetails"), "unlimited"),
     )  # fmt: skip
     async with Collector({"hw": provider}, concurrency=CONCURRENCY) as collector:
-        yield Ours(collector)
+        ours: dict[str, Contestant] = {"ours": Ours(collector)}
+        if has_kernel():
+            ours["fallback"] = OursWithoutKernel(collector)
+        yield ours
 
 
 @asynccontextmanager
@@ -176,7 +188,7 @@ async def open_contestants(url: str) -> AsyncIterator[dict[str, Contestant]]:
         ):
             with ThreadPoolExecutor(CONCURRENCY) as threads:
                 yield {
-                    "ours": ours,
+                    **ours,
                     "plain": PlainAiohttp(session, url),
                     "sdk async": SdkAsync(asynchronous),
                     "sdk threads": SdkThreads(synchronous, threads),

@@ -1,143 +1,91 @@
-"""From the bytes of a ModelArts v2 answer to names, offsets and fractions with NaN for what is missing."""
+"""From the bytes of an answer to keys, lengths, times and values with NaN for what is missing: each shape of answer."""
 
 from __future__ import annotations
 
-import json
+import time
 from functools import partial
-from itertools import chain
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import orjson
-from huaweicloudsdkmodelarts.v1 import ModelArtsClient
 
-from benchmarks.inputs import MINUTE_MS, SCHEMA, START_MS, metrics_body
-from benchmarks.measure import Table, interleave, named, peak_bytes, ratios
-from metricsbridge.model import Call, Window
-from metricsbridge.series._reference import decode_number_arrays_reference
-from metricsbridge.series.decode import decode_number_arrays
-from metricsbridge_modelarts.v2 import Anchoring, to_batch
+from benchmarks.kernel import has_kernel, without_kernel
+from benchmarks.measure import SPREAD, Gate, Table, interleave, peak_bytes, ratios
+from benchmarks.shapes import modelarts_v1, modelarts_v2, pai_objects, pai_rows, prometheus
+from benchmarks.shapes.shape import SIX
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping
 
-    from numpy.typing import NDArray
+    from benchmarks.shapes.shape import Shape
 
-    from metricsbridge.series.columns import SeriesBatch
+OURS, FALLBACK = "metricsbridge", "metricsbridge, without the kernel"
+SHAPES = (modelarts_v2.SHAPE, modelarts_v1.SHAPE, pai_objects.SHAPE, prometheus.SHAPE, pai_rows.SHAPE)
+SMALL, DAY = 15, 1440
+"""Points of each series: a quarter of an hour, and a day."""
 
-    Columns = tuple[tuple[str, ...], NDArray[np.int64], NDArray[np.float64]]
-
-OURS = "metricsbridge"
-_CALL = Call(
-    operation="ShowTrainingJobMetrics",
-    targets=(("job", "worker-0"),),
-    metrics=(),
-    window=Window(START_MS, START_MS + 2 * 24 * 60 * MINUTE_MS),
-    payload=Anchoring(START_MS, START_MS + MINUTE_MS, "start"),
-)
-
-
-def ours(body: bytes) -> Columns:
-    arrays = decode_number_arrays(body, SCHEMA)
-    return arrays.names, arrays.offsets, arrays.values / 100.0
-
-
-def ours_whole(body: bytes) -> SeriesBatch:
-    """Do all that a fetch does after the bytes are there: times, keys and units too."""
-    return to_batch(decode_number_arrays(body, SCHEMA), _CALL, START_MS)
-
-
-def with_orjson(body: bytes) -> Columns:
-    entries = orjson.loads(body)["metrics"]
-    return _columns([entry["metric"] for entry in entries], [entry["value"] for entry in entries])
-
-
-def with_json(body: bytes) -> Columns:
-    entries = json.loads(body)["metrics"]
-    return _columns([entry["metric"] for entry in entries], [entry["value"] for entry in entries])
-
-
-def _columns(names: Sequence[str], arrays: Sequence[list[float]]) -> Columns:
-    # One array from the chained lists: faster than one array for each list and a concatenation.
-    values = np.array(list(chain.from_iterable(arrays)), np.float64)
-    values[values == -1.0] = np.nan
-    offsets = np.cumsum([0, *map(len, arrays)])
-    return tuple(names), offsets, values / 100.0
-
-
-def with_reference(body: bytes) -> Columns:
-    arrays = decode_number_arrays_reference(body, SCHEMA)
-    return arrays.names, arrays.offsets, arrays.values / 100.0
-
-
-class _Answer:
-    """What the vendor's client reads of an HTTP answer."""
-
-    headers: dict[str, str] = {"Content-Type": "application/json"}  # noqa: RUF012  # as the vendor's own
-
-    def __init__(self, body: bytes) -> None:
-        self.text = body.decode()
-
-
-def with_sdk(client: Any, body: bytes) -> Columns:
-    metrics = client.deserialize(_Answer(body), "ShowTrainingJobMetricsResponse", None).metrics
-    return _columns([entry.metric for entry in metrics], [entry.value for entry in metrics])
-
-
-def contestants() -> dict[str, Callable[[bytes], object]]:
-    """Give name to decoder; the first is ours."""
-    return {
-        OURS: ours,
-        f"{OURS}, whole batch": ours_whole,
-        f"{named('orjson')} + {named('numpy')}": with_orjson,
-        f"json + {named('numpy')}": with_json,
-        f"{named('huaweicloudsdkmodelarts')} + numpy": partial(with_sdk, ModelArtsClient()),
-        "the slow twin, _reference": with_reference,
-    }
-
-
-def check(body: bytes) -> None:
-    """Compare every contestant's result with the reference's, bit for bit."""
-    names, offsets, values = with_reference(body)
-    for contestant, decode in contestants().items():
-        found: Any = decode(body)
-        if contestant == f"{OURS}, whole batch":
-            assert len(found) == len(names), contestant
-            found = names, found.offsets, found.values
-        assert found[0] == names, contestant
-        assert np.array_equal(found[1], offsets), contestant
-        assert np.array_equal(found[2], values, equal_nan=True), contestant
+_DECIMALS = {2: "two decimals", 15: "15 decimals"}
+_LIMITS: Mapping[str, Callable[[bytes], object]] = {
+    "limit: a copy of the body": bytearray,
+    "limit: the largest of all bytes, numpy": lambda body: np.frombuffer(body, np.uint8).max(),
+    "limit: count all commas": lambda body: body.count(b","),
+}
+"""What touches every byte once and makes nothing of it."""
 
 
 def run(*, short: bool) -> list[Table]:
-    """Measure each body, after checking that all give the same columns."""
-    bodies = [
-        ("6 x 60 points, two decimals", metrics_body(60)),
-        ("6 x 1 440 points, two decimals", metrics_body(1440)),
-        ("6 x 1 440 points, 15 decimals", metrics_body(1440, digits=15)),
+    """Measure each shape's bodies, after checking that all contestants give the same columns."""
+    cases = [
+        (shape, points, digits)
+        for shape in SHAPES
+        for points, digits in ((SMALL, 2), *[(DAY, digits) for digits in shape.digits])
     ]
-    for _, body in bodies:
-        check(body)
-    return [_measure(title, body, short=short) for title, body in bodies]
+    for shape, points, digits in cases:
+        check(shape, points, digits)
+    return [_measure(shape, points, digits, short=short) for shape, points, digits in cases]
 
 
-def _measure(title: str, body: bytes, *, short: bool) -> Table:
-    points = len(with_json(body)[2])
-    runs: dict[str, Callable[[], object]] = {name: partial(run, body) for name, run in contestants().items()}
-    seconds = interleave(runs, rounds=1 if short else 9, at_least_s=0.0 if short else 0.1)
+def check(shape: Shape, points: int, digits: int) -> None:
+    """Compare every contestant's columns with those of the slow twin, bit for bit; ours with and without the kernel.
+
+    Raises:
+        AssertionError: They are not the same; says whose.
+    """
+    body = shape.body(points, digits=digits)
+    shape.check(body, OURS)
+    if has_kernel():
+        with without_kernel():
+            shape.check(body, FALLBACK)
+
+
+def _measure(shape: Shape, points: int, digits: int, *, short: bool) -> Table:
+    body, count = shape.body(points, digits=digits), SIX * points
+    ours = {OURS: shape.ours, **({FALLBACK: shape.ours} if has_kernel() else {})}
+    more = {f"{OURS}, {name}": more.run for name, more in shape.more.items()}
+    decoders = {**ours, **more, **shape.peers, "the slow twin, _reference": shape.reference, **_LIMITS}
+    runs: dict[str, Callable[[], object]] = {name: partial(decode, body) for name, decode in decoders.items()}
+    around = {FALLBACK: without_kernel}
+    seconds = interleave(
+        runs, rounds=1 if short else 21, at_least_s=0.0 if short else 0.02, around=around, clock=time.process_time
+    )
     rows = [
         (
             name,
             *ratios(taken, seconds[OURS]),
-            median(taken) / points * 1e9,
+            median(taken) / count * 1e9,
             len(body) / median(taken) / 1e6,
-            peak_bytes(runs[name]) / 1024,
+            None if short or name in shape.untraced else peak_bytes(runs[name], around.get(name)) / 1024,
         )
         for name, taken in seconds.items()
     ]
+    size = f"{SIX} x {points:,} points".replace(",", " ")
+    gated = {} if short or digits != 2 else shape.small_gates if points == SMALL else shape.gates
     return Table(
-        title=f"decode: {title}, {len(body)} bytes",
-        columns=("", "time, ours = 1", "lowest", "highest", "ns/point", "MB/s", "peak KiB"),
+        title=f"decode: {shape.title}, {size}, {_DECIMALS[digits]}, {len(body)} bytes",
+        columns=("", "time, ours = 1", *SPREAD, "ns/point", "MB/s", "peak KiB"),
         rows=tuple(rows),
-    )
+        gates=tuple([
+            Gate(f"{shape.title}, {size}, over {peer}", ratios(seconds[peer], seconds[OURS])[0], factor)
+            for peer, factor in gated.items()
+        ]),
+    )  # fmt: skip

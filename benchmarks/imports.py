@@ -10,7 +10,7 @@ from statistics import median
 
 import attrs
 
-from benchmarks.measure import Table, named, ratios
+from benchmarks.measure import SPREAD, Table, named, ratios
 
 HEAVY = ("aiohttp", "numpy", "anyio", "cattrs", "msgspec", "typer", "rich", "pandas", "polars", "pyarrow")
 _OURS = "metricsbridge"
@@ -80,7 +80,7 @@ def run(*, short: bool) -> list[Table]:
     return [
         Table(
             title="imports: in fresh interpreters",
-            columns=("", "time, ours = 1", "lowest", "highest", "ms", "modules", "resident MiB"),
+            columns=("", "time, ours = 1", *SPREAD, "ms", "modules", "resident MiB"),
             rows=tuple(rows),
             notes=(f"import metricsbridge brings along: {', '.join(heavy)}; no aiohttp, no provider.",),
         )

@@ -1,4 +1,4 @@
-"""Seeded inputs, the same in every run: answers of ModelArts' API v2, and series in columns."""
+"""Seeded inputs, the same in every run: answers as the services write them, and series in columns."""
 
 from __future__ import annotations
 
@@ -18,9 +18,12 @@ SCHEMA = NumberArrays(series="metrics", name="metric", values="value", missing=-
 """An answer of ``ShowTrainingJobMetrics``."""
 
 METRICS = ("cpuUsage", "memUsage", "npuUtil", "npuMemUsage", "gpuUtil", "gpuMemUsage")
+TEXT_METRICS = ("cpuUsage", "memUsage", "gpuUtil", "gpuMemUsage", "diskReadRate", "recvBytesRate")
 MINUTE_MS = 60_000
 START_MS = 1_700_000_040_000
 """The start of a calendar minute."""
+
+_DLC_JOB = "dlc20231114abcdef"
 
 
 def metrics_body(points: int, *, digits: int = 2, seed: int = 7) -> bytes:
@@ -40,14 +43,76 @@ def metrics_body(points: int, *, digits: int = 2, seed: int = 7) -> bytes:
     return json.dumps({"metrics": series}, separators=(",", ":")).encode()
 
 
-def _percents(dice: random.Random, points: int, digits: int) -> list[float]:
+def text_body(points: int, *, digits: int = 2, seed: int = 7) -> bytes:
+    """Give the metrics of one pod as ModelArts' API v1 writes them: numbers in strings.
+
+    Two leading ``"0"`` stand for minutes in which nothing was measured; rare lone gaps are ``"-1"`` and ``"NaN"``.
+    """
+    dice = random.Random(seed)
+    series = []
+    for name in TEXT_METRICS:
+        values = _percents(dice, points, digits)
+        texts = [dice.choice(("-1", "NaN")) if value == -1 else f"{value:.{digits}f}" for value in values]
+        series.append({"metric": name, "value": ["0", "0", *texts[2:]]})
+    return json.dumps({"metrics": series, "interval": 1}, separators=(",", ":")).encode()
+
+
+def objects_body(points: int, *, digits: int = 2, seed: int = 7) -> bytes:
+    """Give one metric of six pods as PAI-DLC's ``GetJobMetrics`` writes it: an object for each sample."""
+    dice = random.Random(seed)
+    pods = []
+    for worker in range(6):
+        values = _percents(dice, points, digits, 0)
+        samples = [{"Time": START_MS + MINUTE_MS * index, "Value": value} for index, value in enumerate(values)]
+        pods.append({"PodId": f"{_DLC_JOB}-worker-{worker}", "Metrics": samples})
+    document = {"JobId": _DLC_JOB, "PodMetrics": pods, "RequestId": "473469C7-AA6F-4DC5-B3DB-A3DC0DE3C83E"}
+    return json.dumps(document, separators=(",", ":")).encode()
+
+
+def rows_body(points: int, *, digits: int = 2, seed: int = 7) -> bytes:
+    """Give one metric of six pods as the data points of PAI-DLC's ``GetMetrics``: flat rows, minute by minute."""
+    dice = random.Random(seed)
+    columns = [_percents(dice, points, digits, 0) for _ in range(6)]
+    rows = [
+        {
+            "timestamp": START_MS + MINUTE_MS * index,
+            "userId": "1234567890123456",
+            "jobId": _DLC_JOB,
+            "pod": f"{_DLC_JOB}-worker-{worker}",
+            "Average": values[index],
+            "Minimum": values[index],
+            "Maximum": values[index],
+        }
+        for index in range(points)
+        for worker, values in enumerate(columns)
+    ]
+    return json.dumps(rows, separators=(",", ":")).encode()
+
+
+def matrix_body(points: int, *, digits: int = 2, seed: int = 7) -> bytes:
+    """Give one metric of six pods as Prometheus answers a range query: pairs of seconds and a number in a string.
+
+    Times are those that the provider asks for: the last millisecond of each minute.
+    """
+    dice = random.Random(seed)
+    series = []
+    for worker in range(6):
+        labels = {"__name__": "DCGM_FI_DEV_GPU_UTIL", "namespace": "research", "pod": f"train-worker-{worker}"}
+        texts = ["NaN" if value == -1 else str(value) for value in _percents(dice, points, digits)]
+        pairs = [[START_MS // 1000 + 60 * index + 59.999, text] for index, text in enumerate(texts)]
+        series.append({"metric": {**labels, "container": "pytorch", "gpu": "0"}, "values": pairs})
+    data = {"resultType": "matrix", "result": series}
+    return json.dumps({"status": "success", "data": data}, separators=(",", ":")).encode()
+
+
+def _percents(dice: random.Random, points: int, digits: int, missing: float = -1) -> list[float]:
     level = dice.uniform(20, 80)
     values: list[float] = []
     for index in range(points):
         level = min(100.0, max(0.0, level + dice.gauss(0, 4)))
-        missing = index < 2 or dice.random() < 0.002
+        gone = index < 2 or dice.random() < 0.002
         whole = dice.random() < 0.1
-        values.append(-1 if missing else round(level) if whole else round(level, digits))
+        values.append(missing if gone else round(level) if whole else round(level, digits))
     return values
 
 

@@ -190,9 +190,13 @@ def json_error(error: Exception, body: bytes, /) -> DecodeError:
     elif "truncated" in text:
         offset = len(body)
     path = text.partition(" - at `")[2].rstrip("`") if " - at `" in text else ""
-    kind = "an HTML page, as a proxy sends" if body.lstrip()[:1] == b"<" else f"{len(body)} bytes long"
     problem = text.partition(" - at `")[0] or type(error).__name__
-    return DecodeError(f"the answer can't be decoded: {problem}; it is {kind}", path=path, offset=offset)
+    return DecodeError(f"the answer can't be decoded: {problem}; it is {likeness(body)}", path=path, offset=offset)
+
+
+def likeness(body: bytes, /) -> str:
+    """Say what bytes that are no JSON look like."""
+    return "an HTML page, as a proxy sends" if body.lstrip()[:1] == b"<" else f"{len(body)} bytes long"
 
 
 def _utf8_end(body: bytes) -> int | None:

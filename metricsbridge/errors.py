@@ -180,7 +180,7 @@ class DecodeError(ProviderError):
 
     Attributes:
         path: Where the bad field is, such as ``$.metrics[0].value[3]``, or "".
-        offset: At which byte malformed JSON breaks, or None.
+        offset: At which byte of the answer that is, or malformed JSON breaks; None where that is not known.
     """
 
     def __init__(self, message: str, *, path: str = "", offset: int | None = None, **where: object) -> None:

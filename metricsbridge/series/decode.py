@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from contextlib import suppress
 from functools import lru_cache
 from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Any
@@ -10,9 +12,18 @@ import attrs
 import msgspec
 import numpy as np
 
-from metricsbridge.envelopes import json_error, parse_json
-from metricsbridge.errors import DecodeError
 from metricsbridge.series import _kernel
+from metricsbridge.series._documents import (
+    JSON_ERRORS,
+    MisfitError,
+    checked,
+    member,
+    misplaced,
+    number,
+    read_document,
+    require_utf8,
+)
+from metricsbridge.series._places import Steps
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -20,9 +31,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from metricsbridge.series.columns import Float64, Int64
-
-JSON_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What the JSON parser raises for bytes that it refuses."""
 
 
 @attrs.frozen(kw_only=True, cache_hash=True)
@@ -88,8 +96,12 @@ class NamedArrays:
 def decode_number_arrays(body: bytes, schema: NumberArrays, /) -> NamedArrays:
     """Decode a document of number arrays; each value is ``float(text)`` of the number's text, or NaN where missing.
 
+    Like all decoders of this package it takes JSON as RFC 8259 has it, in UTF-8, and refuses the rest, also within what
+    is passed over; half a pair of surrogates it refuses too. Of members with one name only the last counts. A number
+    larger than any float64 is refused where it is read. ``-0`` is a whole number, which has no negative zero: 0.0.
+
     Raises:
-        DecodeError: The bytes are not JSON, or not of that shape; says where.
+        DecodeError: The bytes are not JSON, or not of that shape; says at which byte and path.
     """
     found = _kernel.read(body, schema)
     if found is not None:
@@ -105,9 +117,11 @@ def decode_number_arrays(body: bytes, schema: NumberArrays, /) -> NamedArrays:
     except JSON_ERRORS:
         try:
             entries = nullable.decode(body).series
-        except JSON_ERRORS as error:
-            raise refusal(error, body) from error
+        except JSON_ERRORS:
+            return _decode_any(body, schema)
         arrays = [[np.nan if value is None else value for value in entry.values] for entry in entries]
+    if not body.isascii():
+        require_utf8(body)
     lengths = tuple([len(array) for array in arrays])
     values = np.fromiter(chain.from_iterable(arrays), np.float64, sum(lengths))
     if schema.missing is not None:
@@ -116,16 +130,23 @@ def decode_number_arrays(body: bytes, schema: NumberArrays, /) -> NamedArrays:
 
 
 def _decode_any(body: bytes, schema: NumberArrays) -> NamedArrays:
-    """Decode what is not plain: the document's outer shape first, then each array."""
-    document = parse_json(body)
-    place = f"$.{schema.series}" if schema.series else "$"
-    found = _member(document, schema.series, "$") if schema.series else document
+    """Decode what is not plain, or not as usual: the document's outer shape first, then each array."""
+    document = read_document(body)
+    try:
+        return _of_document(document, schema)
+    except MisfitError as error:
+        raise misplaced(body, error) from None
+
+
+def _of_document(document: Any, schema: NumberArrays) -> NamedArrays:
+    place: Steps = (schema.series,) if schema.series else ()
+    found = member(document, schema.series, ()) if schema.series else document
     arrays = [
         array
-        for name, values, path in (_keyed(found, place) if not schema.name else _listed(found, schema, place))
-        for array in _split(name, values, path, nested=schema.text)
+        for name, values, steps in (_keyed(found, place) if not schema.name else _listed(found, schema, place))
+        for array in _split(name, values, steps, nested=schema.text)
     ]
-    numbers = [_numbers(array, schema, path) for _, array, path in arrays]
+    numbers = [_numbers(array, schema, steps) for _, array, steps in arrays]
     lengths = tuple([len(values) for values in numbers])
     values: Float64 = np.concatenate([np.empty(0), *numbers])
     if schema.missing is not None:
@@ -141,81 +162,51 @@ def _decode_any(body: bytes, schema: NumberArrays) -> NamedArrays:
     )
 
 
-_Array = tuple[str, list[Any], str]
-"""A series' name, its values as they stand in the document, and their path."""
+_Array = tuple[str, list[Any], Steps]
+"""A series' name, its values as they stand in the document, and their place."""
 
 
-def _member(value: Any, name: str, path: str) -> Any:
-    if not isinstance(value, dict) or name not in value:
-        raise wrong(path, f"there is no member {name!r}")
-    return value[name]
-
-
-def _keyed(found: Any, path: str) -> Iterator[_Array]:
+def _keyed(found: Any, place: Steps) -> Iterator[_Array]:
     if not isinstance(found, dict):
-        raise wrong(path, "expected an object of arrays")
-    return ((name, values, f"{path}.{name}") for name, values in found.items() if isinstance(values, list))
+        raise MisfitError(place, "expected an object of arrays")
+    return ((name, values, (*place, name)) for name, values in found.items() if isinstance(values, list))
 
 
-def _listed(found: Any, schema: NumberArrays, path: str) -> Iterator[_Array]:
+def _listed(found: Any, schema: NumberArrays, place: Steps) -> Iterator[_Array]:
     if found is None and schema.text:
         return
-    if not isinstance(found, list):
-        raise wrong(path, "expected a list")
-    for index, entry in enumerate(found):
-        name = _member(entry, schema.name, f"{path}[{index}]")
-        if not isinstance(name, str):
-            raise wrong(f"{path}[{index}].{schema.name}", "expected text")
-        values = _member(entry, schema.values, f"{path}[{index}]")
-        if values is None and schema.text:
-            values = []
-        if not isinstance(values, list):
-            raise wrong(f"{path}[{index}].{schema.values}", "expected a list")
-        yield name, values, f"{path}[{index}].{schema.values}"
+    for index, entry in enumerate(checked(found, list, place, "expected a list")):
+        steps = (*place, index, schema.values)
+        name = checked(member(entry, schema.name, steps[:-1]), str, (*place, index, schema.name), "expected text")
+        values = member(entry, schema.values, steps[:-1])
+        yield name, checked([] if values is None and schema.text else values, list, steps, "expected a list"), steps
 
 
-def _split(name: str, values: list[Any], path: str, *, nested: bool) -> Iterator[_Array]:
+def _split(name: str, values: list[Any], steps: Steps, *, nested: bool) -> Iterator[_Array]:
     """Give an array, or where it is an array of arrays each of those."""
     if nested and any(isinstance(value, list) for value in values):
         for index, value in enumerate(values):
             if value is not None and not isinstance(value, list):
-                raise wrong(f"{path}[{index}]", "expected a list, as its neighbours are")
-            yield name, value or [], f"{path}[{index}]"
+                raise MisfitError((*steps, index), "expected a list, as its neighbours are")
+            yield name, value or [], (*steps, index)
     else:
-        yield name, values, path
+        yield name, values, steps
 
 
-def _numbers(array: list[Any], schema: NumberArrays, path: str) -> Float64:
-    try:
-        numbers = msgspec.convert(array, list[float], strict=not schema.text)
-    except msgspec.ValidationError:
-        numbers = [_number(value, schema.text, f"{path}[{index}]") for index, value in enumerate(array)]
-    result = np.array(numbers, np.float64)
-    if np.isinf(result).any():
-        index = int(np.flatnonzero(np.isinf(result))[0])
-        raise wrong(f"{path}[{index}]", "expected a finite number")
-    return result
-
-
-def _number(value: Any, text: bool, path: str) -> float:
-    if value is None or (text and value == ""):
-        return np.nan
-    try:
-        return msgspec.convert(value, float, strict=not text)
-    except msgspec.ValidationError:
-        raise wrong(path, "expected a number") from None
+def _numbers(array: list[Any], schema: NumberArrays, steps: Steps) -> Float64:
+    with suppress(msgspec.ValidationError):
+        result = np.array(msgspec.convert(array, list[float], strict=not schema.text), np.float64)
+        # The parser takes more texts than ours for numbers that are not finite.
+        if all(str(array[index]).lower() == "nan" for index in np.flatnonzero(~np.isfinite(result))):
+            return result
+    return np.array([number(value, schema.text, (*steps, index)) for index, value in enumerate(array)], np.float64)
 
 
 def _interval(document: Any, name: str) -> float | None:
-    if not name or not isinstance(document, dict) or document.get(name) is None:
+    if not name or not isinstance(document, dict):
         return None
-    value = _number(document[name], True, f"$.{name}")
-    return None if np.isnan(value) else value
-
-
-def wrong(path: str, problem: str) -> DecodeError:
-    """Give the DecodeError for a document of another shape; it says where and shows nothing of the document."""
-    return DecodeError(f"the answer's {path} is not as documented: {problem}", path=path)
+    value = number(document.get(name), True, (name,))
+    return None if math.isnan(value) else value
 
 
 @lru_cache(maxsize=64)
@@ -224,14 +215,6 @@ def shared_offsets(lengths: tuple[int, ...]) -> Int64:
     offsets = np.array([*accumulate(lengths, initial=0)], np.int64)
     offsets.flags.writeable = False  # it is shared
     return offsets
-
-
-def refusal(error: Exception, body: bytes) -> DecodeError:
-    """Give the DecodeError; the parser leaves out the path where it is the document itself that is wrong."""
-    result = json_error(error, body)
-    if isinstance(error, msgspec.ValidationError):
-        result.path = result.path or "$"
-    return result
 
 
 @lru_cache(maxsize=64)

@@ -13,11 +13,23 @@ import msgspec
 import numpy as np
 
 from metricsbridge.series import _kernel
-from metricsbridge.series.decode import JSON_ERRORS, refusal, shared_offsets, wrong
+from metricsbridge.series._documents import (
+    JSON_ERRORS,
+    MisfitError,
+    checked,
+    listed,
+    member,
+    misplaced,
+    number,
+    read_document,
+    require_utf8,
+)
+from metricsbridge.series.decode import shared_offsets
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from metricsbridge.series._places import Steps
     from metricsbridge.series.columns import Float64, Int64
 
 _Pair = tuple[float, Any]
@@ -78,7 +90,7 @@ def decode_labelled_lists(body: bytes, schema: LabelledLists, /) -> LabelledSamp
     """Decode a document of labelled series; an absent or ``null`` list of series or of pairs is an empty one.
 
     Raises:
-        DecodeError: The bytes are not JSON, or not of that shape; says where.
+        DecodeError: The bytes are not JSON, or not of that shape; says at which byte and path.
     """
     found = _kernel.read(body, schema)
     if found is not None:
@@ -91,77 +103,109 @@ def decode_labelled_lists(body: bytes, schema: LabelledLists, /) -> LabelledSamp
     except JSON_ERRORS:
         try:
             document = texts.decode(body)
-        except JSON_ERRORS as error:
-            raise refusal(error, body) from error
-        pairs = [
-            [(time, _number(value, schema, (place, index))) for index, (time, value) in enumerate(found)]
-            for place, found in enumerate(_pairs(document, schema))
-        ]
+            pairs = [[(time, _quantity(value, ())) for time, value in found] for found in _pairs(document, schema)]
+        except (*JSON_ERRORS, MisfitError):
+            return _decode_any(body, schema)
+    if not body.isascii():
+        require_utf8(body)
     lengths = tuple([len(found) for found in pairs])
     flat = np.fromiter(chain.from_iterable(chain.from_iterable(pairs)), np.float64, 2 * sum(lengths)).reshape(-1, 2)
-    values = flat[:, 1].copy()
-    no_value = np.isinf(values) if schema.blank_from is None else np.isinf(values) | (values >= schema.blank_from)
-    values[no_value] = np.nan
-    series = _series(document)
-    return LabelledSamples(
-        tuple([one.labels for one in series]), lengths, _milliseconds(flat[:, 0], lengths, schema), values,
-        tuple(getattr(document, "warnings", None) or ()),
-    )  # fmt: skip
+    with np.errstate(over="ignore"):  # what is infinite then is refused
+        times = np.rint(flat[:, 0] * 1000)
+    if not (np.abs(times) < 2.0**63).all():  # false for NaN too
+        return _decode_any(body, schema)
+    labels = tuple([one.labels for one in _series(document)])
+    values = _quantities(flat[:, 1].copy(), schema)
+    return LabelledSamples(labels, lengths, times.astype(np.int64), values, tuple(getattr(document, "warnings", ())))
 
 
 def _series(document: Any) -> Sequence[Any]:
-    return (document.holder.series or ()) if document.holder is not None else ()
+    return document.holder.series if document.holder is not None else ()
 
 
 def _pairs(document: Any, schema: LabelledLists) -> list[Sequence[_Pair]]:
     if schema.single:
         return [(one.samples,) if one.samples is not None else () for one in _series(document)]
-    return [one.samples or () for one in _series(document)]
+    return [one.samples for one in _series(document)]
 
 
-_IN_TEXT: Final = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
-_NO_NUMBER: Final = re.compile(r"[+-]?(nan|inf|infinity)", re.IGNORECASE)
+def _quantities(values: Float64, schema: LabelledLists) -> Float64:
+    """Make NaN of what is no quantity."""
+    no_value = np.isinf(values) if schema.blank_from is None else np.isinf(values) | (values >= schema.blank_from)
+    values[no_value] = np.nan
+    return values
 
 
-def _number(value: str | float, schema: LabelledLists, place: tuple[int, int]) -> float:
-    if not isinstance(value, str):
-        return value
-    if _NO_NUMBER.fullmatch(value):
+_NO_QUANTITY: Final = re.compile(r"[+-]?(nan|inf|infinity)", re.IGNORECASE)
+
+
+def _quantity(value: Any, steps: Steps) -> float:
+    if value is None or value == "":
+        raise MisfitError(steps, "expected a number")
+    if type(value) is str and value[-1].isalpha() and _NO_QUANTITY.fullmatch(value):
         return math.nan
-    if not _IN_TEXT.fullmatch(value) or math.isinf(float(value)):
-        raise wrong(_path(schema, *place, 1), "expected a number")
-    return float(value)
+    return number(value, True, steps)
 
 
-def _milliseconds(seconds: Float64, lengths: Sequence[int], schema: LabelledLists) -> Int64:
-    scaled = np.rint(seconds * 1000)
-    good = np.abs(scaled) < 2.0**63  # false for NaN too
-    if not good.all():
-        first = int(np.flatnonzero(~good)[0])
-        place = int(np.searchsorted(np.cumsum(lengths), first, side="right"))
-        raise wrong(_path(schema, place, first - sum(lengths[:place]), 0), "expected seconds since the epoch")
-    return scaled.astype(np.int64)
+def _decode_any(body: bytes, schema: LabelledLists) -> LabelledSamples:
+    """Decode what the decoders don't take: with ``null`` for a list or an object, with a member twice, or refused."""
+    document = read_document(body)
+    labels: list[dict[str, str]] = []
+    lengths: list[int] = []
+    times: list[int] = []
+    values: list[float] = []
+    try:
+        held = checked(document, dict, (), "expected an object").get(schema.holder)
+        for steps, one in listed({} if held is None else held, schema.series, (schema.holder,)):
+            labels.append(_texts(member(one, schema.labels, steps), (*steps, schema.labels)))
+            if schema.single:
+                found = one.get(schema.samples)
+                pairs = [] if found is None else [((*steps, schema.samples), found)]
+            else:
+                pairs = [*listed(one, schema.samples, steps)]
+            lengths.append(len(pairs))
+            for at, pair in pairs:
+                if len(checked(pair, list, at, "expected a pair")) != 2:
+                    raise MisfitError(at, "expected a pair")
+                times.append(_milliseconds(pair[0], (*at, 0)))
+                values.append(_quantity(pair[1], (*at, 1)))
+        told = [*listed(document, schema.warnings, ())] if schema.warnings else []
+        warnings = tuple([checked(text, str, at, "expected text") for at, text in told])
+    except MisfitError as error:
+        raise misplaced(body, error) from None
+    columns = np.array(times, np.int64), _quantities(np.array(values, np.float64), schema)
+    return LabelledSamples(tuple(labels), tuple(lengths), *columns, warnings)
 
 
-def _path(schema: LabelledLists, place: int, index: int, part: int) -> str:
-    pair = "" if schema.single else f"[{index}]"
-    return f"$.{schema.holder}.{schema.series}[{place}].{schema.samples}{pair}[{part}]"
+def _texts(value: Any, steps: Steps) -> dict[str, str]:
+    found = checked(value, dict, steps, "expected an object")
+    return {name: checked(text, str, (*steps, name), "expected text") for name, text in found.items()}
+
+
+def _milliseconds(seconds: Any, steps: Steps) -> int:
+    scaled = _quantity(seconds, steps) * 1000
+    if not abs(scaled) < 2.0**63:  # false for NaN too
+        raise MisfitError(steps, "expected seconds since the epoch")
+    return round(scaled)
 
 
 @lru_cache(maxsize=16)
 def _decoders(schema: LabelledLists) -> tuple[msgspec.json.Decoder[Any], msgspec.json.Decoder[Any]]:
-    """Make the decoder of the usual answer, and of one with texts that the parser takes for no numbers."""
+    """Make the decoder of the usual answer, and of one with texts that the parser takes for no numbers.
+
+    They are lax, for numbers in strings: so they must not know of ``null``, which they would take from a string too.
+    """
     return _decoder(schema, tuple[float, float]), _decoder(schema, tuple[float, str | float])
 
 
 def _decoder(schema: LabelledLists, pair: Any) -> msgspec.json.Decoder[Any]:
-    samples: Any = pair if schema.single else list[pair]
+    samples: Any = ("samples", pair, None) if schema.single else ("samples", list[pair], ())
     one: Any = msgspec.defstruct(
-        "Series", [("labels", dict[str, str]), ("samples", samples | None, None)],
+        "Series", [("labels", dict[str, str]), samples],
         rename={"labels": schema.labels, "samples": schema.samples}, gc=False,
     )  # fmt: skip
-    holder: Any = msgspec.defstruct("Holder", [("series", list[one] | None, None)], rename={"series": schema.series})
-    fields: list[Any] = [("holder", holder | None, None), ("warnings", list[str] | None, None)]
+    holder: Any = msgspec.defstruct("Holder", [("series", list[one], ())], rename={"series": schema.series})
+    fields: list[Any] = [("holder", holder, None), ("warnings", list[str], ())]
     document = msgspec.defstruct(
         "Document", fields if schema.warnings else fields[:1],
         rename={"holder": schema.holder, "warnings": schema.warnings},

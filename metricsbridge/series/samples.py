@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from itertools import chain
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import attrs
 import msgspec
 import numpy as np
 
-from metricsbridge.envelopes import parse_json
 from metricsbridge.series import _kernel
-from metricsbridge.series.decode import JSON_ERRORS, refusal, shared_offsets, wrong
+from metricsbridge.series._documents import (
+    JSON_ERRORS,
+    MisfitError,
+    checked,
+    listed,
+    member,
+    misplaced,
+    number,
+    read_document,
+    require_utf8,
+    whole_number,
+)
+from metricsbridge.series.decode import shared_offsets
 
 if TYPE_CHECKING:
     from metricsbridge.series.columns import Float64, Int64
@@ -70,7 +82,7 @@ def decode_sample_lists(body: bytes, schema: SampleLists, /) -> NamedSamples:
     """Decode a document of sample lists; an absent or ``null`` list of series or of samples is an empty one.
 
     Raises:
-        DecodeError: The bytes are not JSON, or not of that shape; says where.
+        DecodeError: The bytes are not JSON, or not of that shape; says at which byte and path.
     """
     found = _kernel.read(body, schema)
     if found is not None:
@@ -78,8 +90,10 @@ def decode_sample_lists(body: bytes, schema: SampleLists, /) -> NamedSamples:
         return NamedSamples(names, lengths, np.frombuffer(times, np.int64), np.frombuffer(values))
     try:
         series = _decoder(schema).decode(body).series or ()
-    except JSON_ERRORS as error:
-        raise refusal(error, body) from error
+    except JSON_ERRORS:
+        return _decode_any(body, schema)
+    if not body.isascii():
+        require_utf8(body)
     samples = [one.samples or () for one in series]
     lengths = tuple([len(one) for one in samples])
     count = sum(lengths)
@@ -88,6 +102,32 @@ def decode_sample_lists(body: bytes, schema: SampleLists, /) -> NamedSamples:
         lengths,
         np.fromiter([sample.time for sample in chain.from_iterable(samples)], np.int64, count),
         np.array([sample.value for sample in chain.from_iterable(samples)], np.float64),  # None becomes NaN
+    )
+
+
+def _decode_any(body: bytes, schema: SampleLists) -> NamedSamples:
+    """Decode what the decoder refuses: it may hold a member twice, of which only the last counts."""
+    document = read_document(body)
+    names: list[str] = []
+    lengths: list[int] = []
+    samples: list[tuple[int, float]] = []
+    try:
+        for steps, one in listed(document, schema.series, ()):
+            names.append(checked(member(one, schema.name, steps), str, (*steps, schema.name), "expected text"))
+            found = [
+                (whole_number(member(sample, schema.time, at), (*at, schema.time)),
+                 number(sample.get(schema.value), False, (*at, schema.value)))
+                for at, sample in listed(one, schema.samples, steps)
+            ]  # fmt: skip
+            lengths.append(len(found))
+            samples += found
+    except MisfitError as error:
+        raise misplaced(body, error) from None
+    return NamedSamples(
+        tuple(names),
+        tuple(lengths),
+        np.array([time for time, _ in samples], np.int64),
+        np.array([value for _, value in samples], np.float64),
     )
 
 
@@ -116,7 +156,7 @@ class Rows:
             strings.
         values: Members that may hold the value; the first that a row has counts.
         numbered: Members, in lower case, that name the series even where they are whole numbers, such as a card's
-            index.
+            index; these must fit into int64.
     """
 
     time: str
@@ -151,27 +191,20 @@ def decode_rows(body: bytes, schema: Rows, /) -> KeyedSamples:
     """Decode a document of rows; a row whose value is ``null``, or that has none, is a sample without a value.
 
     Raises:
-        DecodeError: The bytes are not JSON, or not of that shape; says where.
+        DecodeError: The bytes are not JSON, or not of that shape; says at which byte and path.
     """
     found = _kernel.read(body, schema)
     if found is not None:
         keys, lengths, times, values = found
         return KeyedSamples(keys, lengths, np.frombuffer(times, np.int64), np.frombuffer(values))
-    document = parse_json(body)
-    if not isinstance(document, list):
-        raise wrong("$", "expected a list")
     groups: dict[tuple[tuple[str, str], ...], list[tuple[int, float]]] = {}
-    numbers = {schema.time, *schema.values}
-    for index, row in enumerate(document):
-        if not isinstance(row, dict):
-            raise wrong(f"$[{index}]", "expected an object")
-        key = tuple(sorted([(name, str(text)) for name, text in row.items() if _names(name, text, numbers, schema)]))
-        if schema.time not in row:
-            raise wrong(f"$[{index}]", f"there is no member {schema.time!r}")
-        name = next((name for name in schema.values if name in row), "")
-        value = _convert(row.get(name), float | None, f"$[{index}].{name}")
-        time = _convert(row[schema.time], _Time, f"$[{index}].{schema.time}")
-        groups.setdefault(key, []).append((time, np.nan if value is None else value))
+    document = read_document(body)
+    try:
+        for index, row in enumerate(checked(document, list, (), "expected a list")):
+            key, sample = _row(checked(row, dict, (index,), "expected an object"), schema, index)
+            groups.setdefault(key, []).append(sample)
+    except MisfitError as error:
+        raise misplaced(body, error) from None
     samples = [*chain.from_iterable(groups.values())]
     return KeyedSamples(
         tuple(groups),
@@ -181,19 +214,28 @@ def decode_rows(body: bytes, schema: Rows, /) -> KeyedSamples:
     )
 
 
-def _names(name: str, value: Any, numbers: set[str], schema: Rows) -> bool:
-    """Tell whether a member says which series a row belongs to."""
-    if type(value) is int and name.lower() in schema.numbered:
-        return name not in numbers
-    return type(value) is str and name not in numbers
+def _row(row: dict[str, Any], schema: Rows, index: int) -> tuple[tuple[tuple[str, str], ...], tuple[int, float]]:
+    """Give the key and the sample of a row."""
+    key = []
+    for name, value in row.items():
+        if name == schema.time or name in schema.values:
+            continue
+        if type(value) is str:
+            key.append((name, value))
+        elif type(value) is int and name.lower() in schema.numbered:
+            key.append((name, str(whole_number(value, (index, name)))))
+    time = member(row, schema.time, (index,))
+    if type(time) is str and _WHOLE.fullmatch(time):
+        time = int(time)
+    named = next((name for name in schema.values if name in row), "")
+    value = row.get(named) if named else None
+    if value == "":
+        raise MisfitError((index, named), "expected a number")
+    return tuple(sorted(key)), (
+        whole_number(time, (index, schema.time)),
+        number(value, True, (index, named)),
+    )
 
 
-def _convert(value: Any, kind: Any, path: str) -> Any:
-    try:
-        # As they stand in JSON, numbers with a point are no whole ones; in strings too.
-        found = msgspec.convert(value, kind, strict=type(value) is not str)
-    except msgspec.ValidationError:
-        raise wrong(path, "expected a whole number" if kind is _Time else "expected a number") from None
-    if isinstance(found, float) and np.isinf(found):
-        raise wrong(path, "expected a finite number")
-    return found
+_WHOLE: Final = re.compile(r"-?(0|[1-9][0-9]{0,18})")
+"""What may fit into int64."""

@@ -17,6 +17,8 @@ from metricsbridge.series._reference import align_reference
 from metricsbridge.series.align import Fill, Frame, How, align
 from metricsbridge.series.columns import SeriesBatch, SeriesKey, Statistic, Timing, concat
 
+pytestmark = pytest.mark.usefixtures("engine")
+
 HOWS = get_args(How)
 hows = st.sampled_from(HOWS)
 fills = st.sampled_from([None, *get_args(Fill)])

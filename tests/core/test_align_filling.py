@@ -10,6 +10,8 @@ from core.series_strategies import batches, equal, make_batch, row, same_bits, s
 from metricsbridge.model import Window
 from metricsbridge.series.align import Fill, How, align
 
+pytestmark = pytest.mark.usefixtures("engine")
+
 hows = st.sampled_from(get_args(How))
 
 

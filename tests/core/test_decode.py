@@ -9,8 +9,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from metricsbridge.errors import DecodeError
-from metricsbridge.series._reference import decode_number_arrays_reference
+from metricsbridge.series._places import path_at
+from metricsbridge.series._reference_decode import decode_number_arrays_reference
 from metricsbridge.series.decode import NamedArrays, NumberArrays, decode_number_arrays, regular_times
+
+pytestmark = pytest.mark.usefixtures("engine")
 
 SCHEMA = NumberArrays(series="metrics", name="metric", values="value", missing=-1)
 PLAIN = attrs.evolve(SCHEMA, missing=None)
@@ -280,7 +283,8 @@ def test_a_document_of_another_shape_is_refused_with_the_path(body, path):
     with pytest.raises(DecodeError) as caught:
         decode_number_arrays(body, SCHEMA)
     assert caught.value.path == path
-    assert caught.value.offset is None
+    assert path_at(body, caught.value.offset) == path
+    assert f"the answer's {path} (at byte {caught.value.offset}) is not as documented" in str(caught.value)
     assert outcome(decode_number_arrays_reference, body, SCHEMA) is None
 
 

@@ -10,8 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metricsbridge.errors import DecodeError
-from metricsbridge.series._reference import decode_number_arrays_reference
+from metricsbridge.series._reference_decode import decode_number_arrays_reference
 from metricsbridge.series.decode import NamedArrays, NumberArrays, decode_number_arrays
+
+pytestmark = pytest.mark.usefixtures("engine")
 
 LISTED = NumberArrays(series="metrics", name="metric", values="value", text=True, doubtful="0", interval="interval")
 KEYED = NumberArrays(series="system", text=True, doubtful="0", interval="interval")

@@ -10,8 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metricsbridge.errors import DecodeError
-from metricsbridge.series._reference import decode_labelled_lists_reference
+from metricsbridge.series._reference_decode import decode_labelled_lists_reference
 from metricsbridge.series.matrices import LabelledLists, decode_labelled_lists
+
+pytestmark = pytest.mark.usefixtures("engine")
 
 RANGE = LabelledLists(
     holder="data", series="result", labels="metric", samples="values", warnings="warnings", blank_from=9.2e18
@@ -133,7 +135,7 @@ def test_an_answer_without_samples_is_empty(body):
         (b"[]", "$"),
         (b'{"data": []}', "$.data"),
         (b'{"data": {"result": [{}]}}', "$.data.result[0]"),
-        (b'{"data": {"result": [{"metric": {"a": 1}}]}}', "$.data.result[0].metric[...]"),
+        (b'{"data": {"result": [{"metric": {"a": 1}}]}}', "$.data.result[0].metric.a"),
         (body_of("[1]"), "$.data.result[0].values[0]"),
         (body_of('[1, "1"]', '[1, "x"]'), "$.data.result[0].values[1][1]"),
         (body_of('[1, "1"]', '[1e18, "1"]'), "$.data.result[0].values[1][0]"),

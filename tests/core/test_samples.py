@@ -9,8 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metricsbridge.errors import DecodeError
-from metricsbridge.series._reference import decode_rows_reference, decode_sample_lists_reference
+from metricsbridge.series._reference_decode import decode_rows_reference, decode_sample_lists_reference
 from metricsbridge.series.samples import Rows, SampleLists, decode_rows, decode_sample_lists
+
+pytestmark = pytest.mark.usefixtures("engine")
 
 LISTS = SampleLists(series="PodMetrics", name="PodId", samples="Metrics", time="Time", value="Value")
 ROWS = Rows(time="timestamp", values=("Value", "Average", "Maximum"), numbered=frozenset({"z"}))

@@ -38,10 +38,10 @@ cdef double longer(Position at, Py_ssize_t size, bint* refused) noexcept with gi
         return 0.0
 
 
-cdef inline Position quantity(Position p, double* value, bint* point) noexcept nogil:
+cdef inline Position quantity(Position p, Position end, double* value, bint* point) noexcept nogil:
     """Read a number as the float64 nearest to it; ``point`` is written where it is given."""
     cdef Number number
-    cdef Position behind = digits(p, &number)
+    cdef Position behind = digits(p, end, &number)
     cdef bint sure = False, refused = False
     if behind == NULL:
         return NULL
@@ -55,19 +55,44 @@ cdef inline Position quantity(Position p, double* value, bint* point) noexcept n
     return behind
 
 
-cdef inline Position whole(Position p, int64_t* value) noexcept nogil:
-    """Read a number that is written as a whole one, of at most 18 digits."""
-    cdef Number number
-    cdef Position behind = digits(p, &number)
-    if behind == NULL or not number.whole or behind - number.at > 18:
+cdef inline Position quoted_quantity(Position p, Position end, double* value) noexcept nogil:
+    """Read a number that may stand in a string, or null, which is NaN."""
+    cdef bint quoted = p[0] == 34
+    if p[0] == 110:
+        value[0] = NAN
+        return word(p, "null")
+    p = quantity(p + quoted, end, value, NULL)
+    if quoted and p != NULL and p[0] != 34:
         return NULL
-    value[0] = -<int64_t>number.digits if number.negative else <int64_t>number.digits
-    return behind
+    return p + quoted if p != NULL else p
 
 
-cdef Key key_of(bytes name) noexcept:
-    """Give a name as the readers compare it; whoever calls keeps it alive."""
-    return Key(<const char*>name, len(name))
+cdef inline Position whole(Position p, Position end, int64_t* value) noexcept nogil:
+    """Read a number that is written as a whole one, of at most 18 digits."""
+    cdef uint64_t found = 0
+    cdef bint negative = p[0] == 45
+    cdef Position first = p + negative
+    p = eights(first, end, &found)
+    if p == first or p - first > 18 or (first[0] == 48 and p - first > 1) or p[0] == 46 or (p[0] | 32) == 101:
+        return NULL
+    value[0] = -<int64_t>found if negative else <int64_t>found
+    return p
+
+
+cdef Key key_of(bytes name) except *:
+    """Give a name as the readers compare it; whoever calls keeps it alive.
+
+    Raises:
+        ValueError: JSON can't write it as it is.
+    """
+    if any([byte < 32 or byte in b'"\\' for byte in name]):
+        raise ValueError("the name must be escaped in JSON")
+    cdef Key key = Key(<const char*>name, len(name), 0, 0)
+    if 0 < key.size < 8:
+        key.mask = ~<uint64_t>0 >> 8 * (7 - key.size)
+        memcpy(&key.eight, key.at, key.size)
+        key.eight |= <uint64_t>34 << 8 * key.size
+    return key
 
 
 cdef struct Column:

@@ -39,8 +39,10 @@ def align(
     cdef Grid grid
     cdef Py_ssize_t row
     cdef Column late = Column(NULL, 0, 0)
-    cdef const int64_t* time = NULL
-    cdef const double* value = NULL
+    cdef int64_t no_time = 0
+    cdef double no_value = 0
+    cdef const int64_t* time = &no_time
+    cdef const double* value = &no_value
     cdef bint full = False
     if (
         offsets.shape[0] != out.shape[0] + 1 or reach.shape[0] != out.shape[0] or times.shape[0] != values.shape[0]
@@ -50,6 +52,9 @@ def align(
     for row in range(out.shape[0]):
         if offsets[row] > offsets[row + 1]:
             raise ValueError("offsets must not fall")
+    farthest = 2**62
+    if step < 1 or start < -farthest or int(start) + int(step) * out.shape[1] > farthest:
+        raise ValueError("the grid reaches beyond what int64 can reckon with")
     grid.first, grid.end = window
     grid.start, grid.step, grid.cells = start, step, out.shape[1]
     grid.how, grid.fill = _HOW[how], _FILL[fill]
@@ -154,7 +159,7 @@ cdef inline void bridge(double* row, Py_ssize_t cells, int64_t reach, int fill) 
             if fill == PREVIOUS and left >= 0 and cell - left <= reach:
                 row[cell] = row[left]
             continue
-        if fill == LINEAR and left >= 0 and 1 < cell - left <= reach + 1:
+        if fill == LINEAR and left >= 0 and 1 < cell - left and cell - left - 1 <= reach:
             rise = row[cell] - row[left]
             for gap in range(left + 1, cell):
                 row[gap] = row[left] + rise * (<double>(gap - left) / <double>(cell - left))

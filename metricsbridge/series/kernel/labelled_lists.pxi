@@ -8,6 +8,7 @@ cdef struct Labelled:
     Column counts  # how many labels a series has
     Column lengths
     Column warnings  # Texts
+    Position end
     int marks
     Py_ssize_t first
 
@@ -34,13 +35,14 @@ cdef class LabelledListsReader:
         cdef Py_ssize_t size = len(body)
         memset(&found, 0, sizeof(found))
         found.first = size // 32
+        found.end = p + size
         try:
             if size <= SMALL:
                 p = self.document(p, &found)
             else:
                 with nogil:
                     p = self.document(p, &found)
-            if p == NULL or p != <Position>body + size or not is_text_throughout(body, found.marks):
+            if p == NULL or p != found.end or not is_text_throughout(body, found.marks):
                 return None
             return self.result(&found)
         except UnicodeDecodeError:
@@ -81,7 +83,7 @@ cdef class LabelledListsReader:
         if p[0] == 125:
             return blank(p + 1)
         while True:
-            p = member(p, &name)
+            p = member(p, found.end, &name)
             if p == NULL or name.marks & ESCAPED:
                 return NULL
             found.marks |= name.marks
@@ -96,7 +98,7 @@ cdef class LabelledListsReader:
                 seen |= 2
                 p = word(p, "null") if p[0] == 110 else self.warned(p, found)
             else:
-                p = passed_over(p, &found.marks)
+                p = passed_over(p, found.end, &found.marks)
             if p == NULL:
                 return NULL
             p = blank(p)
@@ -115,7 +117,7 @@ cdef class LabelledListsReader:
         if p[0] == 93:
             return p + 1
         while True:
-            p = string(p, &text)
+            p = string(p, found.end, &text)
             if p == NULL or not add_text(&found.warnings, text):
                 return NULL
             found.marks |= text.marks
@@ -136,7 +138,7 @@ cdef class LabelledListsReader:
         if p[0] == 125:
             return p + 1
         while True:
-            p = member(p, &name)
+            p = member(p, found.end, &name)
             if p == NULL or name.marks & ESCAPED:
                 return NULL
             found.marks |= name.marks
@@ -146,7 +148,7 @@ cdef class LabelledListsReader:
                 seen = True
                 p = word(p, "null") if p[0] == 110 else self.listed(p, found)
             else:
-                p = passed_over(p, &found.marks)
+                p = passed_over(p, found.end, &found.marks)
             if p == NULL:
                 return NULL
             p = blank(p)
@@ -185,7 +187,7 @@ cdef class LabelledListsReader:
         if p[0] == 125:
             return NULL
         while True:
-            p = member(p, &key)
+            p = member(p, found.end, &key)
             if p == NULL or key.marks & ESCAPED:
                 return NULL
             found.marks |= key.marks
@@ -203,7 +205,7 @@ cdef class LabelledListsReader:
                 else:
                     p = self.pair(p, found) if self.single else self.pairs(p, found)
             else:
-                p = passed_over(p, &found.marks)
+                p = passed_over(p, found.end, &found.marks)
             if p == NULL:
                 return NULL
             p = blank(p)
@@ -222,9 +224,9 @@ cdef class LabelledListsReader:
             return NULL
         p = blank(p + 1)
         while p[0] != 125:
-            p = member(p, &name)
+            p = member(p, found.end, &name)
             if p != NULL:
-                p = string(p, &text)
+                p = string(p, found.end, &text)
             if p == NULL or not add_text(&found.labels, name) or not add_text(&found.labels, text):
                 return NULL
             found.marks |= name.marks | text.marks
@@ -263,7 +265,7 @@ cdef class LabelledListsReader:
         cdef bint quoted
         if p[0] != 91:
             return NULL
-        p = seconds(blank(p + 1), &time)
+        p = seconds(blank(p + 1), found.end, &time)
         if p == NULL or not add_whole(&found.times, time, found.first):
             return NULL
         p = blank(p)
@@ -271,11 +273,11 @@ cdef class LabelledListsReader:
             return NULL
         p = blank(p + 1)
         quoted = p[0] == 34
-        if quoted and p[1] > 57 or p[1] == 43:  # a letter, or a plus
+        if quoted and (p[1] > 57 or p[1] == 43):  # a letter, or a plus
             p = no_quantity(p + 1)
             value = NAN
         else:
-            p = quantity(p + quoted, &value, NULL)
+            p = quantity(p + quoted, found.end, &value, NULL)
             if value >= self.blank_from:
                 value = NAN
         if p == NULL or (quoted and p[0] != 34) or not add_double(&found.values, value, found.first):
@@ -284,21 +286,21 @@ cdef class LabelledListsReader:
         return p + 1 if p[0] == 93 else NULL
 
 
-cdef inline Position seconds(Position p, int64_t* milliseconds) noexcept nogil:
+cdef inline Position seconds(Position p, Position end, int64_t* milliseconds) noexcept nogil:
     """Read seconds as the nearest whole milliseconds.
 
     Below 2^51 of them a number with at most three decimals is further than its error from any half.
     """
     cdef Number number
     cdef double value = 0
-    cdef Position behind = digits(p, &number)
+    cdef Position behind = digits(p, end, &number)
     if behind == NULL:
         return NULL
     if number.exact and -3 <= number.exponent <= 0 and number.digits < (<uint64_t>1 << 41):
         value = <double>number.digits * mb_tens[3 + number.exponent]
         milliseconds[0] = <int64_t>(-value if number.negative else value)
         return behind
-    if quantity(p, &value, NULL) == NULL:
+    if quantity(p, end, &value, NULL) == NULL:
         return NULL
     value = rint(value * 1000)
     if not -9.2e18 < value < 9.2e18:  # close to the end of int64 the slower decoder decides
@@ -316,12 +318,12 @@ cdef inline Position no_quantity(Position p) noexcept nogil:
     if (p[0] | 32) == 105 and (p[1] | 32) == 110 and (p[2] | 32) == 102:
         p += 3
         if (p[0] | 32) == 105:
-            return p + 5 if letters(p, b"inity") else NULL
+            return p + 5 if spelled(p, b"inity") else NULL
         return p
     return NULL
 
 
-cdef inline bint letters(Position p, const char* wanted) noexcept nogil:
+cdef inline bint spelled(Position p, const char* wanted) noexcept nogil:
     """Tell whether these letters stand there, in either case."""
     while wanted[0] != 0:
         if (p[0] | 32) != <unsigned char>wanted[0]:

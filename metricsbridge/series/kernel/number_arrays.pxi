@@ -8,6 +8,7 @@ cdef struct Arrays:
     Column lengths  # of each; -1 where it is no array, -2 - n for the n-th and later arrays of one name
     double interval
     bint decimals
+    Position end
     int marks
     Py_ssize_t first
 
@@ -37,6 +38,7 @@ cdef class NumberArraysReader:
         found.interval = NAN
         found.decimals = False
         found.marks = 0
+        found.end = p + size
         found.first = size // 5
         try:
             if size <= SMALL:
@@ -44,7 +46,7 @@ cdef class NumberArraysReader:
             else:
                 with nogil:
                     p = self.document(p, &found)
-            if p == NULL or p != <Position>body + size or not is_text_throughout(body, found.marks):
+            if p == NULL or p != found.end or not is_text_throughout(body, found.marks):
                 return None
             return self.result(&found)
         except UnicodeDecodeError:
@@ -95,7 +97,7 @@ cdef class NumberArraysReader:
         if p[0] == 125:
             return NULL
         while True:
-            p = member(p, &name)
+            p = member(p, found.end, &name)
             if p == NULL or name.marks & ESCAPED:
                 return NULL
             found.marks |= name.marks
@@ -108,9 +110,9 @@ cdef class NumberArraysReader:
                 if seen & 2:
                     return NULL
                 seen |= 2
-                p = self.number(p, &found.interval)
+                p = quoted_quantity(p, found.end, &found.interval)
             else:
-                p = passed_over(p, &found.marks)
+                p = passed_over(p, found.end, &found.marks)
             if p == NULL:
                 return NULL
             p = blank(p)
@@ -119,17 +121,6 @@ cdef class NumberArraysReader:
             if p[0] != 44:
                 return NULL
             p = blank(p + 1)
-
-    cdef Position number(self, Position p, double* value) noexcept nogil:
-        """Read a number that may stand in a string; NaN where there is none."""
-        cdef bint quoted = p[0] == 34
-        if p[0] == 110:
-            value[0] = NAN
-            return word(p, "null")
-        p = quantity(p + quoted, value, NULL)
-        if quoted and p != NULL:
-            return p + 1 if p[0] == 34 else NULL
-        return p
 
     cdef Position holder(self, Position p, Arrays* found) noexcept nogil:
         """Read what holds the arrays: an object of them, or a list of objects with one each."""
@@ -163,8 +154,8 @@ cdef class NumberArraysReader:
         if p[0] == 125:
             return p + 1
         while True:
-            p = member(p, &name)
-            if p == NULL:
+            p = member(p, found.end, &name)
+            if p == NULL or (self.interval.size and name.marks & ESCAPED):
                 return NULL
             found.marks |= name.marks
             timed = self.interval.size and self.series.size == 0 and is_key(name, self.interval)
@@ -173,7 +164,7 @@ cdef class NumberArraysReader:
             else:
                 if not add_text(&found.names, name) or not add_whole(&found.lengths, -1, 16):
                     return NULL
-                p = self.number(p, &found.interval) if timed else passed_over(p, &found.marks)
+                p = quoted_quantity(p, found.end, &found.interval) if timed else passed_over(p, found.end, &found.marks)
             if p == NULL:
                 return NULL
             p = blank(p)
@@ -185,7 +176,7 @@ cdef class NumberArraysReader:
 
     cdef Position entry(self, Position p, Arrays* found) noexcept nogil:
         """Read an object with a name and an array, in any order."""
-        cdef Text key, name
+        cdef Text key, name = Text(NULL, 0, 0)  # until it is read
         cdef int seen = 0
         cdef Py_ssize_t place = found.names.used
         if p[0] != 123:
@@ -193,10 +184,8 @@ cdef class NumberArraysReader:
         p = blank(p + 1)
         if p[0] == 125:
             return NULL
-        name.at = p  # until it is read
-        name.size = name.marks = 0
         while True:
-            p = member(p, &key)
+            p = member(p, found.end, &key)
             if p == NULL or key.marks & ESCAPED:
                 return NULL
             found.marks |= key.marks
@@ -204,7 +193,7 @@ cdef class NumberArraysReader:
                 if seen & 1:
                     return NULL
                 seen |= 1
-                p = string(p, &name)
+                p = string(p, found.end, &name)
                 found.marks |= name.marks
                 if place < found.names.used:
                     (<Text*>found.names.data)[place] = name
@@ -221,7 +210,7 @@ cdef class NumberArraysReader:
                 else:
                     return NULL
             else:
-                p = passed_over(p, &found.marks)
+                p = passed_over(p, found.end, &found.marks)
             if p == NULL:
                 return NULL
             p = blank(p)
@@ -263,8 +252,10 @@ cdef class NumberArraysReader:
 
     cdef Position numbers(self, Position p, Arrays* found) noexcept nogil:
         """Read the numbers of an array, from the first one on."""
-        cdef double value
+        cdef double value, missing = self.missing
+        cdef bint has_missing = self.has_missing
         cdef Column* values = &found.values
+        cdef Position end = found.end
         if p[0] == 93:
             return p + 1
         while True:
@@ -272,8 +263,8 @@ cdef class NumberArraysReader:
                 value = NAN
                 p = word(p, "null")
             else:
-                p = quantity(p, &value, NULL)
-                if self.has_missing and value == self.missing:
+                p = quantity(p, end, &value, NULL)
+                if has_missing and value == missing:
                     value = NAN
             if p == NULL or not add_double(values, value, found.first):
                 return NULL
@@ -301,7 +292,7 @@ cdef class NumberArraysReader:
             mark = False
             if p[0] == 34:
                 start = p + 1
-                p = quantity(start, &value, &point)
+                p = quantity(start, found.end, &value, &point)
                 if p != NULL:
                     found.decimals |= point
                 else:
@@ -316,7 +307,7 @@ cdef class NumberArraysReader:
                 value = NAN
                 p = word(p, "null")
             else:
-                p = quantity(p, &value, NULL)
+                p = quantity(p, found.end, &value, NULL)
             if self.has_missing and value == self.missing:
                 value = NAN
             if p == NULL or not add_double(&found.values, value, found.first):

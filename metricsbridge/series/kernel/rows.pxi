@@ -30,6 +30,7 @@ cdef struct Table:
     Column groups
     Py_ssize_t* slots  # a series plus one, or 0
     Py_ssize_t mask
+    Position end
     int marks
     Py_ssize_t rows  # about how many there may be
 
@@ -40,6 +41,8 @@ cdef struct Row:
     Py_ssize_t rank  # of the member that the value stands in
     Py_ssize_t count
     Naming namings[MOST_MEMBERS]
+    Py_ssize_t passed
+    Text others[MOST_MEMBERS]  # names of members that are passed over
 
 
 cdef class RowsReader:
@@ -50,6 +53,7 @@ cdef class RowsReader:
     cdef Key values[MOST_MEMBERS]
     cdef Key numbered[MOST_MEMBERS]
     cdef Py_ssize_t most_values, most_numbered
+    cdef uint64_t sizes  # of the names of values, as bits
 
     def __init__(self, *, time, values, numbered):
         cdef Py_ssize_t i
@@ -62,6 +66,8 @@ cdef class RowsReader:
         self.time = key_of(self.kept[0])
         for i in range(self.most_values):
             self.values[i] = key_of(names[i])
+            if self.values[i].size < 64:
+                self.sizes |= <uint64_t>1 << self.values[i].size
         for i in range(self.most_numbered):
             self.numbered[i] = key_of(numbers[i])
 
@@ -72,13 +78,14 @@ cdef class RowsReader:
         cdef Py_ssize_t size = len(body)
         memset(&found, 0, sizeof(found))
         found.rows = size // 100
+        found.end = p + size
         try:
             if size <= SMALL:
                 p = self.document(p, &found)
             else:
                 with nogil:
                     p = self.document(p, &found)
-            if p == NULL or p != <Position>body + size or not is_text_throughout(body, found.marks):
+            if p == NULL or p != found.end or not is_text_throughout(body, found.marks):
                 return None
             return self.result(&found)
         except UnicodeDecodeError:
@@ -121,7 +128,7 @@ cdef class RowsReader:
         if p[0] == 93:
             return blank(p + 1)
         while True:
-            p = self.row(p, &row, &found.marks)
+            p = self.row(p, &row, found)
             if p == NULL:
                 return NULL
             place = place_of(&row, place, found)
@@ -137,7 +144,7 @@ cdef class RowsReader:
                 return NULL
             p = blank(p + 1)
 
-    cdef Position row(self, Position p, Row* row, int* marks) noexcept nogil:
+    cdef Position row(self, Position p, Row* row, Table* found) noexcept nogil:
         """Read one row: a time, perhaps values, and what names its series, in any order."""
         cdef Text key
         cdef uint64_t seen = 0
@@ -146,77 +153,67 @@ cdef class RowsReader:
         cdef double value = 0
         row.value = NAN
         row.rank = MOST_MEMBERS
-        row.count = 0
+        row.count = row.passed = 0
         if p[0] != 123:
             return NULL
         p = blank(p + 1)
         if p[0] == 125:
             return NULL
         while True:
-            p = member(p, &key)
+            p = member(p, found.end, &key)
             if p == NULL or key.marks & ESCAPED:
                 return NULL
-            marks[0] |= key.marks
+            found.marks |= key.marks
             rank = self.rank_of(key)
             if is_key(key, self.time):
                 if timed or rank >= 0:
                     return NULL
                 timed = True
                 quoted = p[0] == 34
-                p = whole(p + quoted, &row.time)
+                p = whole(p + quoted, found.end, &row.time)
                 if quoted and p != NULL:
                     p = p + 1 if p[0] == 34 else NULL
             elif rank >= 0:
                 if seen >> rank & 1:
                     return NULL
                 seen |= <uint64_t>1 << rank
-                p = self.number(p, &value)
+                p = quoted_quantity(p, found.end, &value)
                 if rank < row.rank:
                     row.rank = rank
                     row.value = value
             elif p[0] == 34 or is_digit(p[0]) or p[0] == 45:
-                p = self.naming(p, key, row, marks)
+                p = self.naming(p, key, row, found)
             else:
-                p = passed_over(p, marks)
+                p = passed_over(p, found.end, &found.marks)
+                if not passed(row, key):
+                    return NULL
             if p == NULL:
                 return NULL
             p = blank(p)
             if p[0] == 125:
-                return p + 1 if timed else NULL
+                return p + 1 if timed and is_plain(row) else NULL
             if p[0] != 44:
                 return NULL
             p = blank(p + 1)
 
-    cdef Position number(self, Position p, double* value) noexcept nogil:
-        """Read a number that may stand in a string, or null."""
-        cdef bint quoted = p[0] == 34
-        if p[0] == 110:
-            value[0] = NAN
-            return word(p, "null")
-        p = quantity(p + quoted, value, NULL)
-        if quoted and p != NULL:
-            return p + 1 if p[0] == 34 else NULL
-        return p
-
-    cdef Position naming(self, Position p, Text key, Row* row, int* marks) noexcept nogil:
+    cdef Position naming(self, Position p, Text key, Row* row, Table* found) noexcept nogil:
         """Read a string, or a whole number, that may name the row's series."""
         cdef Text value
         cdef Number number
         cdef bint text = p[0] == 34
         if text:
-            p = string(p, &value)
-            marks[0] |= value.marks
+            p = string(p, found.end, &value)
+            found.marks |= value.marks
         else:
             value.at = p
             value.marks = 0
-            p = digits(p, &number)
+            p = digits(p, found.end, &number)
             if p == NULL or not number.exact or number.exponent > 280:
                 return NULL
             value.size = p - value.at
             if not number.whole or not self.is_numbered(key):
-                if key.marks & WIDE:  # what its lower case is, Unicode says
-                    return NULL
-                return p
+                # What the lower case of other letters is, Unicode says.
+                return p if not key.marks & WIDE and passed(row, key) else NULL
         if row.count == MOST_MEMBERS:
             return NULL
         row.namings[row.count] = Naming(key, value, not text)
@@ -226,6 +223,8 @@ cdef class RowsReader:
     cdef Py_ssize_t rank_of(self, Text key) noexcept nogil:
         """Give the place of a name among those of the value; -1 where it is none."""
         cdef Py_ssize_t i
+        if key.size < 64 and not self.sizes >> key.size & 1:
+            return -1
         for i in range(self.most_values):
             if is_key(key, self.values[i]):
                 return i
@@ -241,6 +240,28 @@ cdef class RowsReader:
                 else:
                     return True
         return False
+
+
+cdef inline bint passed(Row* row, Text name) noexcept nogil:
+    """Note a member that is passed over; False where there are too many."""
+    if row.passed == MOST_MEMBERS:
+        return False
+    row.others[row.passed] = name
+    row.passed += 1
+    return True
+
+
+cdef inline bint is_plain(Row* row) noexcept nogil:
+    """Tell whether no member that names the series is overruled by another one of its name."""
+    cdef Py_ssize_t i, j
+    for i in range(row.passed):
+        for j in range(row.count):
+            if (
+                row.others[i].size == row.namings[j].name.size
+                and memcmp(row.others[i].at, row.namings[j].name.at, row.others[i].size) == 0
+            ):
+                return False
+    return True
 
 
 cdef inline unsigned char lower(unsigned char byte) noexcept nogil:

@@ -6,6 +6,7 @@ cdef struct Samples:
     Column values
     Column names  # a Text for each series
     Column lengths
+    Position end
     int marks
     Py_ssize_t first
 
@@ -29,13 +30,14 @@ cdef class SampleListsReader:
         cdef Py_ssize_t i
         memset(&found, 0, sizeof(found))
         found.first = size // 32
+        found.end = p + size
         try:
             if size <= SMALL:
                 p = self.document(p, &found)
             else:
                 with nogil:
                     p = self.document(p, &found)
-            if p == NULL or p != <Position>body + size or not is_text_throughout(body, found.marks):
+            if p == NULL or p != found.end or not is_text_throughout(body, found.marks):
                 return None
             return (
                 tuple([text_of((<Text*>found.names.data)[i]) for i in range(found.names.used)]),
@@ -60,7 +62,7 @@ cdef class SampleListsReader:
         if p[0] == 125:
             return blank(p + 1)
         while True:
-            p = member(p, &name)
+            p = member(p, found.end, &name)
             if p == NULL or name.marks & ESCAPED:
                 return NULL
             found.marks |= name.marks
@@ -70,7 +72,7 @@ cdef class SampleListsReader:
                 seen = True
                 p = word(p, "null") if p[0] == 110 else self.listed(p, found)
             else:
-                p = passed_over(p, &found.marks)
+                p = passed_over(p, found.end, &found.marks)
             if p == NULL:
                 return NULL
             p = blank(p)
@@ -100,7 +102,7 @@ cdef class SampleListsReader:
 
     cdef Position one(self, Position p, Samples* found) noexcept nogil:
         """Read one series: a name and perhaps samples, in any order."""
-        cdef Text key, name
+        cdef Text key, name = Text(NULL, 0, 0)
         cdef int seen = 0
         cdef Py_ssize_t before = found.times.used
         if p[0] != 123:
@@ -109,7 +111,7 @@ cdef class SampleListsReader:
         if p[0] == 125:
             return NULL
         while True:
-            p = member(p, &key)
+            p = member(p, found.end, &key)
             if p == NULL or key.marks & ESCAPED:
                 return NULL
             found.marks |= key.marks
@@ -117,7 +119,7 @@ cdef class SampleListsReader:
                 if seen & 1:
                     return NULL
                 seen |= 1
-                p = string(p, &name)
+                p = string(p, found.end, &name)
                 found.marks |= name.marks
             elif is_key(key, self.samples):
                 if seen & 2:
@@ -125,7 +127,7 @@ cdef class SampleListsReader:
                 seen |= 2
                 p = word(p, "null") if p[0] == 110 else self.sampled(p, found)
             else:
-                p = passed_over(p, &found.marks)
+                p = passed_over(p, found.end, &found.marks)
             if p == NULL:
                 return NULL
             p = blank(p)
@@ -142,13 +144,15 @@ cdef class SampleListsReader:
         """Read a list of samples."""
         cdef int64_t time = 0
         cdef double value = 0
+        cdef Position next
         if p[0] != 91:
             return NULL
         p = blank(p + 1)
         if p[0] == 93:
             return p + 1
         while True:
-            p = self.sample(p, &time, &value, &found.marks)
+            next = self.usual(p, &time, &value, found.end)
+            p = next if next != NULL else self.sample(p, &time, &value, found)
             if p == NULL or not add_whole(&found.times, time, found.first):
                 return NULL
             if not add_double(&found.values, value, found.first):
@@ -160,7 +164,21 @@ cdef class SampleListsReader:
                 return NULL
             p = blank(p + 1)
 
-    cdef inline Position sample(self, Position p, int64_t* time, double* value, int* marks) noexcept nogil:
+    cdef inline Position usual(self, Position p, int64_t* time, double* value, Position end) noexcept nogil:
+        """Read a sample that is a time and a number, in this order, and nothing else; NULL for any other."""
+        if p[0] == 123:
+            p = ahead(p + 1, end, self.time)
+            if p != NULL:
+                p = whole(p, end, time)
+                if p != NULL and p[0] == 44:
+                    p = ahead(blank(p + 1), end, self.value)
+                    if p != NULL:
+                        p = quantity(p, end, value, NULL)
+                        if p != NULL and p[0] == 125:
+                            return p + 1
+        return NULL
+
+    cdef Position sample(self, Position p, int64_t* time, double* value, Samples* found) noexcept nogil:
         """Read one sample: a time and perhaps a value, in any order."""
         cdef Text key
         cdef int seen = 0
@@ -171,22 +189,22 @@ cdef class SampleListsReader:
         if p[0] == 125:
             return NULL
         while True:
-            p = member(p, &key)
+            p = member(p, found.end, &key)
             if p == NULL or key.marks & ESCAPED:
                 return NULL
-            marks[0] |= key.marks
+            found.marks |= key.marks
             if is_key(key, self.time):
                 if seen & 1:
                     return NULL
                 seen |= 1
-                p = whole(p, time)
+                p = whole(p, found.end, time)
             elif is_key(key, self.value):
                 if seen & 2:
                     return NULL
                 seen |= 2
-                p = word(p, "null") if p[0] == 110 else quantity(p, value, NULL)
+                p = word(p, "null") if p[0] == 110 else quantity(p, found.end, value, NULL)
             else:
-                p = passed_over(p, marks)
+                p = passed_over(p, found.end, &found.marks)
             if p == NULL:
                 return NULL
             p = blank(p)

@@ -1,0 +1,1 @@
+"""The shapes of answers that are decoded, each with its peers."""
