@@ -23,8 +23,8 @@ def _kept_by(work) -> int:
     """Give how many bytes stay allocated when it is done again and again; each of the kernel's is counted."""
     tracemalloc.start(1)
     try:
-        work()
         gc.collect()
+        work()  # so that what Python keeps for later use is there
         before = tracemalloc.get_traced_memory()[0]
         for _ in range(_TIMES):
             work()

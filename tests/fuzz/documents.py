@@ -1,4 +1,4 @@
-"""What is fuzzed of the readers: what the kernel takes of documents, the slow twin takes likewise."""
+"""What is fuzzed of the readers: what the kernel takes of documents, the others take likewise."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 import numpy as np
 
+from core.series_strategies import same_bits
 from metricsbridge.series import _kernel
-from metricsbridge.series._reference import (
+from metricsbridge.series._reference_decode import (
     decode_labelled_lists_reference,
     decode_number_arrays_reference,
     decode_rows_reference,
@@ -20,8 +21,6 @@ from metricsbridge.series.samples import Rows, SampleLists, decode_rows, decode_
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-
-    from numpy.typing import NDArray
 
 _LONG: Final = 0x80
 """Of an input's first byte: white space stands before the document, which is then read without the GIL."""
@@ -57,15 +56,24 @@ class Reader:
         """Tell whether the kernel takes a document.
 
         Raises:
-            AssertionError: It does, and not as the slow twin.
-            DecodeError: It does, and the slow twin does not.
+            AssertionError: It does, and not as the slow twin or the decoder without the kernel.
+            DecodeError: It does, and they do not.
         """
         body, schema = self.split(data)
         if _kernel.read(body, schema) is None:
             return False
-        found, wanted = self.decode(body, schema), self.twin(body, schema)
-        assert same(found, wanted), f"{schema}\n{body.removeprefix(_WHITE)!r}\nkernel: {found}\nthe slow twin: {wanted}"
+        found = self.decode(body, schema)
+        for name, other in (("the slow twin", self.twin), ("the decoder without the kernel", self._without_kernel)):
+            wanted = other(body, schema)
+            assert same(found, wanted), f"{schema}\n{body.removeprefix(_WHITE)!r}\nkernel: {found}\n{name}: {wanted}"
         return True
+
+    def _without_kernel(self, body: bytes, schema: Any) -> Any:
+        kept, _kernel.COMPILED = _kernel.COMPILED, None
+        try:
+            return self.decode(body, schema)
+        finally:
+            _kernel.COMPILED = kept
 
 
 def same(left: Any, right: Any) -> bool:
@@ -79,15 +87,6 @@ def _same_member(left: Any, right: Any) -> bool:
     if isinstance(right, np.ndarray | float):
         return left is not None and same_bits(np.asarray(left), np.asarray(right))
     return type(left) is type(right) and bool(left == right)
-
-
-def same_bits(left: NDArray[Any], right: NDArray[Any]) -> bool:
-    """Tell whether two arrays are the same bit for bit, any NaN being like another."""
-    if left.dtype != right.dtype or left.shape != right.shape:
-        return False
-    if left.dtype.kind == "f":
-        left, right = np.where(np.isnan(left), np.nan, left), np.where(np.isnan(right), np.nan, right)
-    return left.tobytes() == right.tobytes()
 
 
 READERS: Final = {

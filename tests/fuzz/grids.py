@@ -7,12 +7,11 @@ from typing import Any, Final, get_args
 
 import numpy as np
 
-from fuzz.documents import same_bits
+from core.series_strategies import make_batch, same_bits
 from metricsbridge.model import Window
 from metricsbridge.series import _kernel
 from metricsbridge.series._reference import align_reference
 from metricsbridge.series.align import Fill, How, align
-from metricsbridge.series.columns import SeriesBatch, SeriesKey, Statistic, Timing
 
 _HOWS: Final = get_args(How)
 _FILLS: Final = (None, *get_args(Fill))
@@ -76,7 +75,7 @@ def alignment(data: bytes) -> bool:
     span = length or max(times, default=0) - min(times, default=0)
     if span > _MOST_CELLS * step or len(times) > _MOST_SAMPLES or len(series) > _MOST_SERIES:  # the twin is slow
         return False
-    batch = _batch(series, step)
+    batch = make_batch(series, interval_ms=[index * step for index in range(len(series))])
     found = align(batch, **arguments)
     for name, wanted in (
         ("the slow twin", align_reference(batch, **arguments)),
@@ -85,22 +84,6 @@ def alignment(data: bytes) -> bool:
         assert same_bits(found.times, wanted.times), (name, arguments, series, found.times, wanted.times)
         assert same_bits(found.values, wanted.values), (name, arguments, series, found.values, wanted.values)
     return True
-
-
-def _batch(series: list[list[tuple[int, float]]], step: int) -> SeriesBatch:
-    count = len(series)
-    samples = [sample for one in series for sample in one]
-    return SeriesBatch(
-        keys=tuple([SeriesKey("job", str(index), "", "hw.power") for index in range(count)]),
-        unit=("W",) * count,
-        interval_ms=tuple([index * step for index in range(count)]),
-        timing=(Timing.REPORTED,) * count,
-        time_error_ms=(0,) * count,
-        statistic=(Statistic.LAST,) * count,
-        offsets=np.cumsum([0, *map(len, series)], dtype=np.int64),
-        times=np.array([time for time, _ in samples], np.int64),
-        values=np.array([value for _, value in samples], np.float64),
-    )
 
 
 def _without_kernel(batch: Any, arguments: dict[str, Any]) -> Any:

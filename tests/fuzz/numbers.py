@@ -40,7 +40,10 @@ def numbers(data: bytes) -> bool:
 
 
 def _one(text: bytes) -> bool:
-    number = float(text) if _NUMBER.fullmatch(text) else math.nan
+    match = _NUMBER.fullmatch(text)
+    number = float(text) if match else math.nan
+    if match and not match[2] and not match[3]:
+        number += 0.0  # a whole number has no negative zero
     taken = False
     for body, schema, place, kind in (
         (b'{"s":[{"n":"","v":[%b]}]}', _VALUES, 2, "d"),
