@@ -279,7 +279,7 @@ def collect(
         str | None, typer.Option("--timeout", help="Return after so long, such as 30s, with what has arrived.")
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Write all samples to a file: .csv or .json.")
+        Path | None, typer.Option("-o", "--output", help="Write all samples to a file: .csv, .json or .parquet.")
     ] = None,
     as_json: AsJson = False,
     rows: Rows = 40,

@@ -15,6 +15,7 @@ from metricsbridge.durations import parse_duration
 from metricsbridge.model import Window
 from metricsbridge.series import _kernel
 from metricsbridge.series.columns import Float64, Int64, SeriesBatch, SeriesKey, Statistic, Timing, sort_samples
+from metricsbridge.series.tables import Table, Tabular, lay_out
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -34,8 +35,10 @@ _FARTHEST_MS = 2**62  # two instants closer to the epoch than this differ by an 
 
 
 @attrs.frozen(kw_only=True, eq=False)
-class Frame:
+class Frame(Tabular):
     """Series on one grid of time: a row per series, a column per cell.
+
+    As a table it has a row for each cell, NaN where there is no value, and ``interval_ms`` is at least the step.
 
     Attributes:
         source: Where all of it came from; "" where the keys say it.
@@ -93,6 +96,14 @@ class Frame:
         present = ~np.isnan(self.values)
         offsets = np.zeros(len(self.keys) + 1, np.int64)
         np.cumsum(np.count_nonzero(present, axis=1), out=offsets[1:])
+        return self._as_batch(offsets, self.times[np.nonzero(present)[1]], self.values[present])
+
+    def _table(self) -> Table:
+        cells = np.arange(len(self.keys) + 1) * len(self.times)
+        batch = self._as_batch(cells, np.tile(self.times, len(self.keys)), self.values.reshape(-1))
+        return lay_out(batch, {"metricsbridge.step_ms": str(self.step_ms), "metricsbridge.how": self.how})
+
+    def _as_batch(self, offsets: Int64, times: Int64, values: Float64) -> SeriesBatch:
         return SeriesBatch(
             source=self.source,
             keys=self.keys,
@@ -102,8 +113,8 @@ class Frame:
             time_error_ms=self.time_error_ms,
             statistic=self.statistic,
             offsets=offsets,
-            times=self.times[np.nonzero(present)[1]],
-            values=self.values[present],
+            times=times,
+            values=values,
         )
 
 

@@ -12,6 +12,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from metricsbridge.series.tables import Table, Tabular, lay_out
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
@@ -63,7 +65,7 @@ class SeriesKey(msgspec.Struct, frozen=True, gc=False):
 
 
 @attrs.frozen(kw_only=True, eq=False)
-class SeriesBatch:
+class SeriesBatch(Tabular):
     """Many series in columns.
 
     Attributes:
@@ -111,6 +113,31 @@ class SeriesBatch:
             keys=(), unit=(), interval_ms=(), timing=(), time_error_ms=(), statistic=(),
             offsets=np.zeros(1, np.int64), times=none.astype(np.int64), values=none,
         )  # fmt: skip
+
+    @classmethod
+    def from_arrow(cls, table: object, /) -> SeriesBatch:
+        """Read series from a table, as ``to_arrow``, ``to_pandas`` and ``to_polars`` give it.
+
+        Columns may be in any order, of other types that say exactly the same, and in chunks; columns that it does not
+        know are left alone. A table without ``series`` is read by what its rows say of themselves: equal ones are one
+        series. ``job``, ``metric``, ``unit``, ``time`` and ``value`` must be there; the others stand for nothing
+        special where they are not: an instant, reported, of a job as a whole. Where one source is named in all rows,
+        it is the batch's. The samples are shared with the table where nothing forces a copy, and then read-only.
+
+        Args:
+            table: Anything with ``__arrow_c_stream__``: of pyarrow, pandas, polars, another batch, a frame.
+
+        Raises:
+            ConfigurationError: The extra ``arrow`` is not installed.
+            TypeError: It is no such table.
+            ValueError: A column is missing, or holds what it can't; the message names it.
+        """
+        from metricsbridge.series._table_reading import read_table
+
+        return read_table(table)
+
+    def _table(self) -> Table:
+        return lay_out(self, {})
 
     def __len__(self) -> int:
         return len(self.keys)

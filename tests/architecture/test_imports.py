@@ -27,11 +27,18 @@ LAYERS: Final = (
     ({"runtime"}, "aiohttp anyio attrs yarl"),
     ({"registry"}, "attrs"),
     ({"collector"}, "anyio attrs"),  # anyio: the one task group of a collection, and its events
-    ({"export"}, "numpy"),
+    ({"export"}, "attrs numpy"),
     ({"metricsbridge"}, ""),  # the public names
     ({"testing"}, "aiohttp anyio attrs numpy"),  # fake transport, clock and fleet, and what emulators are built of
     ({"cli"}, "aiohttp anyio attrs numpy rich typer"),  # aiohttp: to serve the emulators
 )
+
+# What stands behind an extra: the modules that may import it, inside functions, and whose signatures may name it.
+EXTRAS: Final = {
+    "pyarrow": {"series.tables", "series._table_reading", "export._parquet"},
+    "pandas": {"series.tables"},
+    "polars": {"series.tables"},
+}
 
 # Only what a type checker reads: the errors carry values that are made of errors' neighbours.
 FOR_TYPES_ONLY: Final = {"errors": {"model", "series"}}
@@ -148,6 +155,11 @@ def is_contract(module: str) -> bool:
     return module in CHECKED_WITH_PYTEST or module.startswith(CONTRACT_CHECKS)
 
 
+def is_extra(found: Import) -> bool:
+    allowed = found.importer.removeprefix("metricsbridge.") in EXTRAS.get(found.root, ())
+    return allowed and found.when != "at import"
+
+
 def is_emulator(module: str) -> bool:
     return any(part.startswith(("emulator", "_emulat")) for part in module.split("."))
 
@@ -187,8 +199,14 @@ def test_a_module_uses_only_its_libraries():
         for found in LIBRARY_IMPORTS
         if found.root not in sys.stdlib_module_names | {"metricsbridge"} | LIBRARIES[unit_of(found.importer)]
         and not (is_contract(found.importer) and found.root in {"pytest", "hypothesis"})
+        and not is_extra(found)
     ]
     assert wrong == []
+
+
+def test_each_extra_is_imported_where_the_table_says():
+    found = {(each.root, each.importer.removeprefix("metricsbridge.")) for each in LIBRARY_IMPORTS if is_extra(each)}
+    assert found == {(library, module) for library, modules in EXTRAS.items() for module in modules}
 
 
 def test_the_table_allows_no_library_that_is_not_used():

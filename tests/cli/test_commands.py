@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow.parquet
 import pytest
 
 import metricsbridge as mb
@@ -98,7 +99,7 @@ def test_the_message_names_what_was_meant(run, config) -> None:
         in run("collect", "emu/x", "--metric", "container.cpu.utilisation", "--config", config).err
     )
     assert "there are: emu" in run("collect", "emi/x", "--config", config).err
-    assert ".csv or .json" in run("collect", "emu/x", "-o", "x.parquet", "--config", config).err
+    assert ".csv or .json or .parquet" in run("collect", "emu/x", "-o", "x.xlsx", "--config", config).err
 
 
 def test_jobs_are_listed_for_people_and_programs(run, config, emulated) -> None:
@@ -200,6 +201,26 @@ def test_samples_are_written_to_csv_and_json(run, config, short, tmp_path) -> No
     ]  # fmt: skip
     with table.open(newline="") as file:
         assert [float(row["value"]) if row["value"] else None for row in csv.DictReader(file)] == flat
+
+
+def test_series_are_written_to_parquet(run, config, short, tmp_path) -> None:
+    path = tmp_path / "x.parquet"
+    ran = run("collect", short, "--config", config, "-o", str(path), "--json")
+    assert ran.code == 0
+    assert re.fullmatch(rf"written: \d+ samples of 2 series in {re.escape(str(path))}\n", ran.err)
+    document, table = ran.json()["series"], pyarrow.parquet.read_table(path)
+    assert table["metric"].unique().to_pylist() == [series["metric"] for series in document]
+    flat = [value for series in document for value in series["values"]]
+    assert [None if value != value else value for value in table["value"].to_pylist()] == flat
+
+
+def test_without_the_extra_a_parquet_file_is_refused_before_anything_is_collected(run, monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    ran = run("collect", "emu/x", "-o", "x.parquet", "--config", "nowhere.toml")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err == (
+        "error: this needs pyarrow, which comes with the extra 'arrow': python -m pip install 'metricsbridge[arrow]'\n"
+    )
 
 
 async def test_the_emulator_says_what_a_program_needs_to_reach_it(emulated) -> None:

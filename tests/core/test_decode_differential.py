@@ -11,6 +11,8 @@ from core.document_strategies import SHAPES, Writer, check, mutated
 from metricsbridge.errors import DecodeError
 from project_files import PROJECT
 
+pytestmark = pytest.mark.usefixtures("engine")
+
 SAMPLES = PROJECT / "tests" / "providers"
 METRICS = (SAMPLES / "modelarts" / "samples" / "show_training_job_metrics.json").read_bytes()
 POD_METRICS = (SAMPLES / "modelarts" / "samples" / "show_pod_metric_statistic.json").read_bytes()

@@ -3,15 +3,19 @@ import io
 import json
 import math
 import random
+import sys
 
 import attrs
 import msgspec
 import numpy as np
+import polars as pl
+import pyarrow.parquet
 import pytest
 
+from core.series_strategies import same_batch
 from metricsbridge.collection import Collection
 from metricsbridge.errors import ConfigurationError, ThrottledError
-from metricsbridge.export import COLUMNS, csv_rows, encode_json, json_document, write
+from metricsbridge.export import COLUMNS, check_path, csv_rows, encode_json, json_document, write
 from metricsbridge.model import Absence, Accelerators, Failure, Job, JobStatus, Task, Window
 from metricsbridge.series.columns import SeriesBatch, SeriesKey, Statistic, Timing
 
@@ -137,9 +141,47 @@ def test_series_alone_are_a_document_too(tmp_path) -> None:
     assert json.loads(path.read_text("utf-8")) == json_document(batch(1.0))
 
 
+def test_a_written_parquet_file_reads_back_as_the_series(tmp_path) -> None:
+    path = tmp_path / "out.parquet"
+    written = batch(0.5, math.nan, math.inf, labels=(("if", "eth0"),))
+    for collected in (written, collection(written)):
+        write(collected, path)
+        assert same_batch(SeriesBatch.from_arrow(pyarrow.parquet.read_table(path)), written)
+        assert same_batch(SeriesBatch.from_arrow(pl.read_parquet(path)), written)
+
+
+def test_a_parquet_file_has_the_schema_of_the_arrow_table_and_says_nothing_else_of_where_it_comes_from(
+    tmp_path,
+) -> None:
+    path = tmp_path / "out.parquet"
+    write(collection(batch(0.5)), path)
+    assert pyarrow.parquet.read_schema(path).equals(batch(0.5).to_arrow().schema, check_metadata=True)
+    assert set(pyarrow.parquet.read_metadata(path).metadata) == {b"metricsbridge.source", b"ARROW:schema"}
+
+
+def test_the_statistics_of_a_parquet_file_do_not_deny_that_there_is_nan(tmp_path) -> None:
+    path = tmp_path / "out.parquet"
+    write(batch(0.5, math.nan), path)
+    columns = pyarrow.parquet.read_metadata(path).row_group(0).to_dict()["columns"]
+    told = {column["path_in_schema"] for column in columns if (column["statistics"] or {}).get("has_min_max")}
+    assert "value" not in told
+    assert {"series", "time", "metric"} <= told
+
+
+def test_a_format_that_needs_what_is_not_installed_is_refused_before_there_is_anything_to_write(
+    tmp_path, monkeypatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    for refused in (check_path, lambda path: write(batch(1.0), path)):
+        with pytest.raises(ConfigurationError, match=r"needs pyarrow.*'metricsbridge\[arrow\]'"):
+            refused(tmp_path / "out.PARQUET")
+    assert list(tmp_path.iterdir()) == []
+    write(batch(1.0), tmp_path / "out.csv")
+
+
 @pytest.mark.parametrize("name", ["out.xlsx", "out", ".csv"])
 def test_an_unknown_suffix_is_refused_with_the_known_ones(tmp_path, name: str) -> None:
-    with pytest.raises(ValueError, match=r"\.csv or \.json"):
+    with pytest.raises(ValueError, match=r"\.csv or \.json or \.parquet"):
         write(batch(1.0), tmp_path / name)
 
 
@@ -160,6 +202,17 @@ def test_a_file_is_replaced_whole_or_not_at_all(tmp_path) -> None:
     write(batch(1.0), path)
     assert path.read_text().count("\n") == 2
     assert [file.name for file in tmp_path.iterdir()] == ["out.csv"]
+
+
+def test_a_parquet_file_is_replaced_whole_or_not_at_all(tmp_path) -> None:
+    path = tmp_path / "out.parquet"
+    write(batch(1.0), path)
+    before = path.read_bytes()
+    broken = attrs.evolve(batch(2.0), unit=("\ud800",))
+    with pytest.raises(ValueError, match="no Unicode"):
+        write(broken, path)
+    assert path.read_bytes() == before
+    assert [file.name for file in tmp_path.iterdir()] == ["out.parquet"]
 
 
 def test_a_link_is_followed(tmp_path) -> None:

@@ -2,8 +2,8 @@
 # cython: freethreading_compatible=True
 """The compiled kernel: bytes to columns and columns to a grid, each in one pass and without the GIL.
 
-What it takes, it takes exactly as ``metricsbridge.series._reference`` does. Whatever is malformed, not of the schema's
-shape or very unusual it leaves alone (``read`` gives None): the slower decoder then finds what there is to say of it.
+What it takes, it takes exactly as ``metricsbridge.series._reference_decode`` does. Whatever is malformed, not of the
+schema's shape or very unusual it leaves alone (``read`` gives None): the slower decoder then finds what to say of it.
 """
 
 from cpython.buffer cimport PyBuffer_FillInfo

@@ -214,6 +214,8 @@ cdef class RowsReader:
             if not number.whole or not self.is_numbered(key):
                 # What the lower case of other letters is, Unicode says.
                 return p if not key.marks & WIDE and passed(row, key) else NULL
+            if value.size > 18:  # perhaps none that fits into int64
+                return NULL
         if row.count == MOST_MEMBERS:
             return NULL
         row.namings[row.count] = Naming(key, value, not text)

@@ -191,7 +191,7 @@ cdef inline uint64_t joined(uint64_t chunk) noexcept nogil:
     ) >> 32
 
 
-cdef Position eights(Position p, Position end, uint64_t* value) noexcept nogil:
+cdef inline Position eights(Position p, Position end, uint64_t* value) noexcept nogil:
     """Step over digits, of which there may be none, and write them behind those of ``value``: eight bytes at once."""
     cdef uint64_t chunk, others
     cdef int count = 8
@@ -297,7 +297,8 @@ cdef inline double rounded(const Number* number, const uint64_t* tens, bint* sur
     if number.digits <= (<uint64_t>1 << 53) and -22 <= number.exponent <= 22:
         value = <double>number.digits
         value = value / mb_tens[-number.exponent] if number.exponent < 0 else value * mb_tens[number.exponent]
-        return -value if number.negative else value
+        # A whole number has no negative zero.
+        return -value if number.negative and (number.digits or not number.whole) else value
     if not number.exact or number.exponent < -TENS or number.exponent > TENS:
         sure[0] = False
         return 0.0
@@ -306,7 +307,7 @@ cdef inline double rounded(const Number* number, const uint64_t* tens, bint* sur
     return -value if number.negative else value
 
 
-cdef double of_bits(uint64_t digits, int64_t power, const uint64_t* tens, bint* sure) noexcept nogil:
+cdef inline double of_bits(uint64_t digits, int64_t power, const uint64_t* tens, bint* sure) noexcept nogil:
     """Give the float64 nearest to digits x 10^power, from 64 by 128 bits of them."""
     cdef const uint64_t* ten = tens + 2 * (power + TENS)
     cdef int shift = mb_leading_zeros(digits | 1)
