@@ -100,7 +100,7 @@ READERS: Final = {
             NumberArrays(missing=-1.0, text=True, doubtful="NaN", interval="interval"),
             NumberArrays(series="metrics", missing=0.0),
             NumberArrays(),
-            NumberArrays(series="metrics", name="metric", values="value", doubtful="0"),
+            NumberArrays(series="metrics", name="metric", values="value", interval="interval"),
             NumberArrays(series="é", name="名", values="\U0001f600", text=True, doubtful=""),
         ),
     ),
