@@ -14,13 +14,18 @@ from libc.string cimport memcmp, memcpy, memset
 
 import msgspec
 
+ctypedef const unsigned char* Position
+
 INTERFACE = 1
 """Counts the changes of what this module offers: a file that was built of older source is not used."""
 
+include "machine.pxi"
+include "numbers.pxi"
 include "scan.pxi"
 include "columns.pxi"
 include "number_arrays.pxi"
 include "sample_lists.pxi"
 include "labelled_lists.pxi"
+include "groups.pxi"
 include "rows.pxi"
 include "grid.pxi"

@@ -1,4 +1,4 @@
-"""Columns that grow, the strings of a document, and numbers: what the readers share."""
+"""Columns that grow, the strings of a document: what the readers share."""
 
 cdef extern from "Python.h" nogil:
     void* PyMem_RawMalloc(size_t size)
@@ -6,54 +6,8 @@ cdef extern from "Python.h" nogil:
     void PyMem_RawFree(void* data)
 
 cdef enum:
+    MANY = 10  # characters: numbers that are longer have eight decimals or more, mostly
     SMALL = 4096  # bytes: a body up to this is read faster than the GIL is handed over
-
-cdef uint64_t _TENS[2 * (2 * TENS + 1)]
-
-
-def _fill_tens():
-    """Write the highest 128 bits of each power of five, rounded up below one, as the algorithm asks for."""
-    for power in range(-TENS, TENS + 1):
-        if power < 0:
-            bits = 128 + (5**-power - 1).bit_length()
-            top = (1 << bits) // 5**-power + 1
-        else:
-            top = 5**power << 128
-        top >>= top.bit_length() - 128
-        _TENS[2 * (power + TENS)] = top >> 64
-        _TENS[2 * (power + TENS) + 1] = top & 0xFFFFFFFFFFFFFFFF
-
-
-_fill_tens()
-
-
-cdef double longer(Position at, Py_ssize_t size, bint* refused) noexcept with gil:
-    """Give the float64 nearest to a number of any length; ``refused`` where there is none."""
-    try:
-        value = float(at[:size])
-        refused[0] = isinf(value)
-        return value
-    except Exception:
-        refused[0] = True
-        return 0.0
-
-
-cdef inline Position quantity(Position p, Position end, double* value, bint* point) noexcept nogil:
-    """Read a number as the float64 nearest to it; ``point`` is written where it is given."""
-    cdef Number number
-    cdef Position behind = digits(p, end, &number)
-    cdef bint sure = False, refused = False
-    if behind == NULL:
-        return NULL
-    value[0] = rounded(&number, _TENS, &sure)
-    if not sure:
-        value[0] = longer(p, behind - p, &refused)
-    if point != NULL:
-        point[0] = number.point
-    if refused:
-        return NULL
-    return behind
-
 
 cdef inline Position quoted_quantity(Position p, Position end, double* value) noexcept nogil:
     """Read a number that may stand in a string, or null, which is NaN."""
@@ -61,22 +15,10 @@ cdef inline Position quoted_quantity(Position p, Position end, double* value) no
     if p[0] == 110:
         value[0] = NAN
         return word(p, "null")
-    p = quantity(p + quoted, end, value, NULL)
+    p = quantity(p + quoted, end, value, NULL, False)
     if quoted and p != NULL and p[0] != 34:
         return NULL
     return p + quoted if p != NULL else p
-
-
-cdef inline Position whole(Position p, Position end, int64_t* value) noexcept nogil:
-    """Read a number that is written as a whole one, of at most 18 digits."""
-    cdef uint64_t found = 0
-    cdef bint negative = p[0] == 45
-    cdef Position first = p + negative
-    p = eights(first, end, &found)
-    if p == first or p - first > 18 or (first[0] == 48 and p - first > 1) or p[0] == 46 or (p[0] | 32) == 101:
-        return NULL
-    value[0] = -<int64_t>found if negative else <int64_t>found
-    return p
 
 
 cdef Key key_of(bytes name) except *:

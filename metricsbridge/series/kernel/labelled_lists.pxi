@@ -9,6 +9,7 @@ cdef struct Labelled:
     Column lengths
     Column warnings  # Texts
     Position end
+    bint many  # whether the last value was written with many decimals: the next one will be
     int marks
     Py_ssize_t first
 
@@ -262,6 +263,7 @@ cdef class LabelledListsReader:
         """Read one time in seconds and one value, which may stand in a string."""
         cdef int64_t time = 0
         cdef double value = 0
+        cdef Position start
         cdef bint quoted
         if p[0] != 91:
             return NULL
@@ -277,7 +279,12 @@ cdef class LabelledListsReader:
             p = no_quantity(p + 1)
             value = NAN
         else:
-            p = quantity(p + quoted, found.end, &value, NULL)
+            start = p
+            if found.many:
+                p = quantity(p + quoted, found.end, &value, NULL, True)
+            else:
+                p = quantity(p + quoted, found.end, &value, NULL, False)
+            found.many = p - start > MANY
             if value >= self.blank_from:
                 value = NAN
         if p == NULL or (quoted and p[0] != 34) or not add_double(&found.values, value, found.first):
@@ -293,14 +300,14 @@ cdef inline Position seconds(Position p, Position end, int64_t* milliseconds) no
     """
     cdef Number number
     cdef double value = 0
-    cdef Position behind = digits(p, end, &number)
+    cdef Position behind = digits(p, end, &number, False)
     if behind == NULL:
         return NULL
     if number.exact and -3 <= number.exponent <= 0 and number.digits < (<uint64_t>1 << 41):
         value = <double>number.digits * mb_tens[3 + number.exponent]
         milliseconds[0] = <int64_t>(-value if number.negative else value)
         return behind
-    if quantity(p, end, &value, NULL) == NULL:
+    if quantity(p, end, &value, NULL, False) == NULL:
         return NULL
     value = rint(value * 1000)
     if not -9.2e18 < value < 9.2e18:  # close to the end of int64 the slower decoder decides

@@ -252,10 +252,11 @@ cdef class NumberArraysReader:
 
     cdef Position numbers(self, Position p, Arrays* found) noexcept nogil:
         """Read the numbers of an array, from the first one on."""
-        cdef double value, missing = self.missing
+        cdef double value = 0, missing = self.missing
         cdef bint has_missing = self.has_missing
         cdef Column* values = &found.values
-        cdef Position end = found.end
+        cdef Position start, end = found.end
+        cdef bint many = False
         if p[0] == 93:
             return p + 1
         while True:
@@ -263,7 +264,9 @@ cdef class NumberArraysReader:
                 value = NAN
                 p = word(p, "null")
             else:
-                p = quantity(p, end, &value, NULL)
+                start = p
+                p = quantity(p, end, &value, NULL, True) if many else quantity(p, end, &value, NULL, False)
+                many = p - start > MANY
                 if has_missing and value == missing:
                     value = NAN
             if p == NULL or not add_double(values, value, found.first):
@@ -292,7 +295,7 @@ cdef class NumberArraysReader:
             mark = False
             if p[0] == 34:
                 start = p + 1
-                p = quantity(start, found.end, &value, &point)
+                p = quantity(start, found.end, &value, &point, False)
                 if p != NULL:
                     found.decimals |= point
                 else:
@@ -307,7 +310,7 @@ cdef class NumberArraysReader:
                 value = NAN
                 p = word(p, "null")
             else:
-                p = quantity(p, found.end, &value, NULL)
+                p = quantity(p, found.end, &value, NULL, False)
             if self.has_missing and value == self.missing:
                 value = NAN
             if p == NULL or not add_double(&found.values, value, found.first):

@@ -173,7 +173,7 @@ cdef class SampleListsReader:
                 if p != NULL and p[0] == 44:
                     p = ahead(blank(p + 1), end, self.value)
                     if p != NULL:
-                        p = quantity(p, end, value, NULL)
+                        p = quantity(p, end, value, NULL, False)
                         if p != NULL and p[0] == 125:
                             return p + 1
         return NULL
@@ -202,7 +202,7 @@ cdef class SampleListsReader:
                 if seen & 2:
                     return NULL
                 seen |= 2
-                p = word(p, "null") if p[0] == 110 else quantity(p, found.end, value, NULL)
+                p = word(p, "null") if p[0] == 110 else quantity(p, found.end, value, NULL, False)
             else:
                 p = passed_over(p, found.end, &found.marks)
             if p == NULL:
