@@ -14,6 +14,7 @@ from metricsbridge.errors import MetricsBridgeError
 from metricsbridge.protocols import SupportsEvaluations, SupportsJobSearch
 from metricsbridge.registry import PROVIDERS, load_provider
 from metricsbridge.registry import providers as installed
+from metricsbridge.series._kernel import ENGINE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -102,7 +103,7 @@ def families(metrics: Iterable[str], /) -> str:
 
 
 def print_providers(console: Console, found: Sequence[Described]) -> None:
-    """Print them, and how to get more."""
+    """Print them, how to get more, and whether the compiled kernel is in use."""
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
     for title in ("name", "package", "reads"):
         table.add_column(title, no_wrap=title != "reads", overflow="fold")
@@ -132,3 +133,4 @@ def print_providers(console: Console, found: Sequence[Described]) -> None:
             f"{PROVIDERS} is found."
         )
     )
+    console.print(Text(f"Kernel for decoding and alignment: {ENGINE}"))

@@ -43,6 +43,7 @@ from metricsbridge.errors import ConfigurationError, MetricsBridgeError, Provide
 from metricsbridge.export import check_path, encode_json, job_document, json_document, write
 from metricsbridge.model import JobSearch, JobStatus
 from metricsbridge.runtime._clock import SystemClock
+from metricsbridge.series import _kernel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -88,14 +89,20 @@ Rows = Annotated[int, typer.Option("--rows", min=0, help="Show so many series at
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        print(f"metricsbridge {version('metricsbridge')}")
+        print(f"metricsbridge {version('metricsbridge')}\nkernel: {_kernel.ENGINE}")
         raise typer.Exit
 
 
 @app.callback()
 def root(
     show_version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+        bool,
+        typer.Option(
+            "--version",
+            callback=_show_version,
+            is_eager=True,
+            help="Show version and kernel, and exit.",
+        ),
     ] = False,
 ) -> None:
     """Read the running metrics of training jobs, whoever runs them."""
@@ -181,7 +188,7 @@ def providers(
     if markdown:
         print(_providers.markdown_table(found))
     elif as_json:
-        print(encode_json({"providers": [each.document() for each in found]}))
+        print(encode_json({"providers": [each.document() for each in found], "kernel": _kernel.ENGINE}))
     else:
         _providers.print_providers(make_console(), found)
 

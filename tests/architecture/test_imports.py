@@ -51,7 +51,7 @@ OPENED: Final = {
     "metricsbridge": {"runtime._limits"},  # Quota
     "registry": {"runtime._limits", "runtime._stack"},
     "collector": {"runtime._clock", "runtime._limits", "runtime._parts", "runtime._run"},
-    "cli": {"runtime._clock"},
+    "cli": {"runtime._clock", "series._kernel"},
 }
 
 # Doing things at the same time, or over the network, without the runtime.

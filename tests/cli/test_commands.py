@@ -12,6 +12,7 @@ import pyarrow.parquet
 import pytest
 
 import metricsbridge as mb
+from metricsbridge.series import _kernel
 
 COMMAND = [sys.executable, "-m", "metricsbridge.cli"]
 
@@ -46,6 +47,7 @@ def test_the_version_is_shown(run) -> None:
     ran = run("--version")
     assert ran.code == 0
     assert ran.out.startswith("metricsbridge 0")
+    assert ran.out.splitlines()[1] == f"kernel: {_kernel.ENGINE}"
 
 
 @pytest.mark.parametrize(
@@ -296,7 +298,9 @@ def test_a_timeout_bounds_the_listing_of_jobs_too(run, emulated, tmp_path) -> No
 
 
 def test_providers_are_listed_for_people_and_programs(run) -> None:
-    [first] = [each for each in run("providers", "--json").json()["providers"] if each["name"] == "modelarts"]
+    listed = run("providers", "--json").json()
+    assert listed["kernel"] == _kernel.ENGINE
+    [first] = [each for each in listed["providers"] if each["name"] == "modelarts"]
     assert first["package"] == "metricsbridge"
     assert first["description"]
     assert "secret_key" in first["settings"]
@@ -306,6 +310,7 @@ def test_providers_are_listed_for_people_and_programs(run) -> None:
     assert people.code == 0
     assert "modelarts" in people.out
     assert "metricsbridge.providers" in people.out
+    assert f"alignment: {_kernel.ENGINE}" in " ".join(people.out.split())
 
 
 def test_a_broken_provider_is_named_and_breaks_no_other(tmp_path: Path) -> None:

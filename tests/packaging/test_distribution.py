@@ -42,10 +42,6 @@ def _packages() -> list[Path]:
     return [PROJECT / NAME, *sorted(path.parent for path in (PROJECT / "providers").glob("*/__init__.py"))]
 
 
-def test_the_wheel_is_for_every_platform(wheel):
-    assert re.fullmatch(rf"{NAME}-{re.escape(PYPROJECT['project']['version'])}-py3-none-any\.whl", wheel.name)
-
-
 def test_the_wheel_holds_every_module_of_the_library_and_of_the_providers(names):
     wanted = {path.relative_to(package.parent).as_posix() for package in _packages() for path in package.rglob("*.py")}
     assert {name for name in names if name.endswith(".py")} == wanted

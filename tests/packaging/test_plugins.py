@@ -6,15 +6,13 @@ import json
 import shutil
 import subprocess
 import sys
-import sysconfig
 from typing import TYPE_CHECKING, Final
 
-import attrs
 import pytest
 
 from fresh_interpreter import PROJECT, run_fresh
 from metricsbridge.protocols import API_VERSION
-from wheels import build_wheel
+from wheels import Environment, build_wheel, make_environment
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,43 +20,6 @@ if TYPE_CHECKING:
 SAMPLE: Final = PROJECT / "tests" / "packaging" / "sample_plugin"
 MOST_LINES: Final = 100
 """Lines of code of the sample plugin with its contract test; the lines between them do not count."""
-
-
-@attrs.frozen
-class Environment:
-    """An environment of its own, with the library's wheel and a plugin's in it, and everything else from here."""
-
-    python: Path
-    folder: Path
-
-    def run(self, *arguments: str) -> str:
-        done = subprocess.run(
-            [self.python, "-P", *arguments], cwd=self.folder, capture_output=True, text=True, timeout=300, check=False
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
-
-
-def make_environment(folder: Path, *wheels: Path) -> Environment:
-    """Make an environment, install wheels into it, and let it use the libraries that are installed here."""
-    command = [sys.executable, "-m", "venv", "--without-pip", str(folder / "venv")]
-    subprocess.run(command, check=True, timeout=120)
-    python = folder / "venv" / "bin" / "python"
-    where = subprocess.run(
-        [python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"],
-        capture_output=True, text=True, check=True, timeout=60,
-    ).stdout.strip()  # fmt: skip
-    # Its own packages come first on the path; links to sources, which are files of their own kind, are not followed.
-    libraries = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
-    (folder / where / "libraries.pth").write_text("\n".join(libraries), "utf-8")
-    install = [sys.executable, "-m", "pip", "--python", str(python), "install", "--no-deps", "--no-index", "-q"]
-    done = subprocess.run([*install, *map(str, wheels)], capture_output=True, text=True, timeout=120, check=False)
-    if "No module named pip" in done.stderr:
-        pytest.skip("no pip to install wheels with")
-    assert done.returncode == 0, done.stderr
-    work = folder / "work"
-    work.mkdir()
-    return Environment(python, work)
 
 
 def source_of(plugin: Path, place: Path) -> Path:
