@@ -63,8 +63,8 @@ class NumberArrays:
 
     @property
     def plain(self) -> bool:
-        """Whether it is a list of arrays of plain numbers: what is decoded fastest."""
-        return bool(self.series and self.name) and not (self.text or self.interval)
+        """Whether it is a list of arrays of plain numbers: what is decoded fastest without the kernel."""
+        return bool(self.series and self.name) and not (self.text or self.doubtful or self.interval)
 
 
 @attrs.frozen(eq=False)
