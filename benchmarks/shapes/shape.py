@@ -80,7 +80,7 @@ class Shape:
         more: Name to what else this library does with a body; timed beside the rest.
         untraced: Peers that allocate where it can't be traced.
         digits: Decimals of the day-long bodies.
-        gates: Peer to how many times faster ours must be, on the day-long body with two decimals.
+        gates: Peer to how many times faster ours must be, on the day-long bodies.
         small_gates: Likewise, on the small body.
     """
 
