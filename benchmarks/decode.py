@@ -79,13 +79,14 @@ def _measure(shape: Shape, points: int, digits: int, *, short: bool) -> Table:
         for name, taken in seconds.items()
     ]
     size = f"{SIX} x {points:,} points".replace(",", " ")
+    name = f"{shape.title}, {size}, {_DECIMALS[digits]}"
     gated = {} if short else shape.small_gates if points == SMALL else shape.gates
     return Table(
-        title=f"decode: {shape.title}, {size}, {_DECIMALS[digits]}, {len(body)} bytes",
+        title=f"decode: {name}, {len(body)} bytes",
         columns=("", "time, ours = 1", *SPREAD, "ns/point", "MB/s", "peak KiB"),
         rows=tuple(rows),
         gates=tuple([
-            Gate(f"{shape.title}, {size}, {_DECIMALS[digits]}, over {peer}", ratios(seconds[peer], seconds[OURS])[0], factor)
+            Gate(f"{name}, over {peer}", ratios(seconds[peer], seconds[OURS])[0], factor)
             for peer, factor in gated.items()
         ]),
     )  # fmt: skip
