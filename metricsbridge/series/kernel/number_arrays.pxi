@@ -288,16 +288,21 @@ cdef class NumberArraysReader:
 
     cdef Position texts(self, Position p, Arrays* found) noexcept nogil:
         """Read the numbers of an array that may stand in strings, from the first one on."""
-        cdef double value
+        cdef double value = 0
         cdef Position start
-        cdef bint mark, point = False
+        cdef bint mark, point = False, many = False
         if p[0] == 93:
             return p + 1
         while True:
             mark = False
             if p[0] == 34:
                 start = p + 1
-                p = quantity(start, found.end, &value, &point)
+                p = NULL
+                if many:
+                    p = unrounded(start, found.end, &value)
+                    point = True
+                if p == NULL:
+                    p = quantity(start, found.end, &value, &point)
                 if p != NULL:
                     found.decimals |= point
                 else:
@@ -305,6 +310,7 @@ cdef class NumberArraysReader:
                     value = NAN
                 if p == NULL or p[0] != 34:
                     return NULL
+                many = p - start > MANY
                 if self.doubtful.size:
                     mark = p - start == self.doubtful.size and memcmp(start, self.doubtful.at, p - start) == 0
                 p += 1
