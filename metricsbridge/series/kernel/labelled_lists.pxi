@@ -78,12 +78,8 @@ cdef class LabelledListsReader:
         cdef Text name
         cdef int seen = 0
         p = blank(p)
-        if p[0] != 123:
-            return NULL
-        p = blank(p + 1)
-        if p[0] == 125:
-            return blank(p + 1)
-        while True:
+        p = into(p, 123)
+        while p != NULL and p[0] != 125:
             p = member(p, found.end, &name)
             if p == NULL or name.marks & ESCAPED:
                 return NULL
@@ -100,45 +96,27 @@ cdef class LabelledListsReader:
                 p = word(p, "null") if p[0] == 110 else self.warned(p, found)
             else:
                 p = passed_over(p, found.end, &found.marks)
-            if p == NULL:
-                return NULL
-            p = blank(p)
-            if p[0] == 125:
-                return blank(p + 1)
-            if p[0] != 44:
-                return NULL
-            p = blank(p + 1)
+            p = behind(p, 125)
+        return blank(p + 1) if p != NULL else NULL
 
     cdef Position warned(self, Position p, Labelled* found) noexcept nogil:
         """Read a list of strings."""
         cdef Text text
-        if p[0] != 91:
-            return NULL
-        p = blank(p + 1)
-        if p[0] == 93:
-            return p + 1
-        while True:
+        p = into(p, 91)
+        while p != NULL and p[0] != 93:
             p = string(p, found.end, &text)
             if p == NULL or not add_text(&found.warnings, text):
                 return NULL
             found.marks |= text.marks
-            p = blank(p)
-            if p[0] == 93:
-                return p + 1
-            if p[0] != 44:
-                return NULL
-            p = blank(p + 1)
+            p = behind(p, 93)
+        return p + 1 if p != NULL else NULL
 
     cdef Position held(self, Position p, Labelled* found) noexcept nogil:
         """Read the object that holds the list of series."""
         cdef Text name
         cdef bint seen = False
-        if p[0] != 123:
-            return NULL
-        p = blank(p + 1)
-        if p[0] == 125:
-            return p + 1
-        while True:
+        p = into(p, 123)
+        while p != NULL and p[0] != 125:
             p = member(p, found.end, &name)
             if p == NULL or name.marks & ESCAPED:
                 return NULL
@@ -150,44 +128,24 @@ cdef class LabelledListsReader:
                 p = word(p, "null") if p[0] == 110 else self.listed(p, found)
             else:
                 p = passed_over(p, found.end, &found.marks)
-            if p == NULL:
-                return NULL
-            p = blank(p)
-            if p[0] == 125:
-                return p + 1
-            if p[0] != 44:
-                return NULL
-            p = blank(p + 1)
+            p = behind(p, 125)
+        return p + 1 if p != NULL else NULL
 
     cdef Position listed(self, Position p, Labelled* found) noexcept nogil:
         """Read the list of series."""
-        if p[0] != 91:
-            return NULL
-        p = blank(p + 1)
-        if p[0] == 93:
-            return p + 1
-        while True:
+        p = into(p, 91)
+        while p != NULL and p[0] != 93:
             p = self.one(p, found)
-            if p == NULL:
-                return NULL
-            p = blank(p)
-            if p[0] == 93:
-                return p + 1
-            if p[0] != 44:
-                return NULL
-            p = blank(p + 1)
+            p = behind(p, 93)
+        return p + 1 if p != NULL else NULL
 
     cdef Position one(self, Position p, Labelled* found) noexcept nogil:
         """Read one series: labels and perhaps pairs, in any order."""
         cdef Text key
         cdef int seen = 0
         cdef Py_ssize_t before = found.times.used
-        if p[0] != 123:
-            return NULL
-        p = blank(p + 1)
-        if p[0] == 125:
-            return NULL
-        while True:
+        p = into(p, 123)
+        while p != NULL and p[0] != 125:
             p = member(p, found.end, &key)
             if p == NULL or key.marks & ESCAPED:
                 return NULL
@@ -207,24 +165,17 @@ cdef class LabelledListsReader:
                     p = self.pair(p, found) if self.single else self.pairs(p, found)
             else:
                 p = passed_over(p, found.end, &found.marks)
-            if p == NULL:
-                return NULL
-            p = blank(p)
-            if p[0] == 125:
-                break
-            if p[0] != 44:
-                return NULL
-            p = blank(p + 1)
-        return p + 1 if seen & 1 and add_whole(&found.lengths, found.times.used - before, 16) else NULL
+            p = behind(p, 125)
+        if p == NULL or not seen & 1 or not add_whole(&found.lengths, found.times.used - before, 16):
+            return NULL
+        return p + 1
 
     cdef Position labelled(self, Position p, Labelled* found) noexcept nogil:
         """Read an object of strings."""
         cdef Text name, text
         cdef Py_ssize_t count = 0
-        if p[0] != 123:
-            return NULL
-        p = blank(p + 1)
-        while p[0] != 125:
+        p = into(p, 123)
+        while p != NULL and p[0] != 125:
             p = member(p, found.end, &name)
             if p != NULL:
                 p = string(p, found.end, &text)
@@ -232,32 +183,16 @@ cdef class LabelledListsReader:
                 return NULL
             found.marks |= name.marks | text.marks
             count += 1
-            p = blank(p)
-            if p[0] == 44:
-                p = blank(p + 1)
-                if p[0] != 34:
-                    return NULL
-            elif p[0] != 125:
-                return NULL
-        return p + 1 if add_whole(&found.counts, count, 16) else NULL
+            p = behind(p, 125)
+        return p + 1 if p != NULL and add_whole(&found.counts, count, 16) else NULL
 
     cdef Position pairs(self, Position p, Labelled* found) noexcept nogil:
         """Read a list of pairs."""
-        if p[0] != 91:
-            return NULL
-        p = blank(p + 1)
-        if p[0] == 93:
-            return p + 1
-        while True:
+        p = into(p, 91)
+        while p != NULL and p[0] != 93:
             p = self.pair(p, found)
-            if p == NULL:
-                return NULL
-            p = blank(p)
-            if p[0] == 93:
-                return p + 1
-            if p[0] != 44:
-                return NULL
-            p = blank(p + 1)
+            p = behind(p, 93)
+        return p + 1 if p != NULL else NULL
 
     cdef inline Position pair(self, Position p, Labelled* found) noexcept nogil:
         """Read one time in seconds and one value, which may stand in a string."""

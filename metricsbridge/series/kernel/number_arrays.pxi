@@ -94,12 +94,8 @@ cdef class NumberArraysReader:
         if self.series.size == 0:
             p = self.holder(p, found)
             return blank(p) if p != NULL else NULL
-        if p[0] != 123:
-            return NULL
-        p = blank(p + 1)
-        if p[0] == 125:
-            return NULL
-        while True:
+        p = into(p, 123)
+        while p != NULL and p[0] != 125:
             p = member(p, found.end, &name)
             if p == NULL or name.marks & ESCAPED:
                 return NULL
@@ -116,47 +112,27 @@ cdef class NumberArraysReader:
                 p = quoted_quantity(p, found.end, &found.interval)
             else:
                 p = passed_over(p, found.end, &found.marks)
-            if p == NULL:
-                return NULL
-            p = blank(p)
-            if p[0] == 125:
-                return blank(p + 1) if seen & 1 else NULL
-            if p[0] != 44:
-                return NULL
-            p = blank(p + 1)
+            p = behind(p, 125)
+        return blank(p + 1) if p != NULL and seen & 1 else NULL
 
     cdef Position holder(self, Position p, Arrays* found) noexcept nogil:
         """Read what holds the arrays: an object of them, or a list of objects with one each."""
         if self.name.size:
             if p[0] == 110 and self.text:
                 return word(p, "null")
-            if p[0] != 91:
-                return NULL
-            p = blank(p + 1)
-            if p[0] == 93:
-                return p + 1
-            while True:
+            p = into(p, 91)
+            while p != NULL and p[0] != 93:
                 p = self.entry(p, found)
-                if p == NULL:
-                    return NULL
-                p = blank(p)
-                if p[0] == 93:
-                    return p + 1
-                if p[0] != 44:
-                    return NULL
-                p = blank(p + 1)
+                p = behind(p, 93)
+            return p + 1 if p != NULL else NULL
         return self.members(p, found)
 
     cdef Position members(self, Position p, Arrays* found) noexcept nogil:
         """Read an object whose members are arrays, or passed over."""
         cdef Text name
         cdef bint timed
-        if p[0] != 123:
-            return NULL
-        p = blank(p + 1)
-        if p[0] == 125:
-            return p + 1
-        while True:
+        p = into(p, 123)
+        while p != NULL and p[0] != 125:
             p = member(p, found.end, &name)
             if p == NULL or (self.interval.size and name.marks & ESCAPED):
                 return NULL
@@ -168,26 +144,16 @@ cdef class NumberArraysReader:
                 if not add_text(&found.names, name) or not add_whole(&found.lengths, -1, 16):
                     return NULL
                 p = quoted_quantity(p, found.end, &found.interval) if timed else passed_over(p, found.end, &found.marks)
-            if p == NULL:
-                return NULL
-            p = blank(p)
-            if p[0] == 125:
-                return p + 1
-            if p[0] != 44:
-                return NULL
-            p = blank(p + 1)
+            p = behind(p, 125)
+        return p + 1 if p != NULL else NULL
 
     cdef Position entry(self, Position p, Arrays* found) noexcept nogil:
         """Read an object with a name and an array, in any order."""
         cdef Text key, name = Text(NULL, 0, 0)  # until it is read
         cdef int seen = 0
         cdef Py_ssize_t place = found.names.used
-        if p[0] != 123:
-            return NULL
-        p = blank(p + 1)
-        if p[0] == 125:
-            return NULL
-        while True:
+        p = into(p, 123)
+        while p != NULL and p[0] != 125:
             p = member(p, found.end, &key)
             if p == NULL or key.marks & ESCAPED:
                 return NULL
@@ -214,14 +180,8 @@ cdef class NumberArraysReader:
                     return NULL
             else:
                 p = passed_over(p, found.end, &found.marks)
-            if p == NULL:
-                return NULL
-            p = blank(p)
-            if p[0] == 125:
-                return p + 1 if seen == 3 else NULL
-            if p[0] != 44:
-                return NULL
-            p = blank(p + 1)
+            p = behind(p, 125)
+        return p + 1 if p != NULL and seen == 3 else NULL
 
     cdef Position arrays(self, Position p, Text name, Arrays* found) noexcept nogil:
         """Read an array of numbers, or where they stand in strings an array of such arrays."""
@@ -234,7 +194,7 @@ cdef class NumberArraysReader:
             p = self.texts(start, found) if self.text else self.numbers(start, found)
             return p if p != NULL and add_whole(&found.lengths, found.values.used - before, 16) else NULL
         p = start
-        while True:
+        while p != NULL and p[0] != 93:
             before = found.values.used
             if p[0] == 91:
                 p = self.texts(blank(p + 1), found)
@@ -246,12 +206,8 @@ cdef class NumberArraysReader:
             if not add_whole(&found.lengths, -2 - before if inner else before, 16):
                 return NULL
             inner += 1
-            p = blank(p)
-            if p[0] == 93:
-                return p + 1
-            if p[0] != 44:
-                return NULL
-            p = blank(p + 1)
+            p = behind(p, 93)
+        return p + 1 if p != NULL else NULL
 
     cdef Position numbers(self, Position p, Arrays* found) noexcept nogil:
         """Read the numbers of an array, from the first one on."""
@@ -298,9 +254,7 @@ cdef class NumberArraysReader:
         cdef double value = 0
         cdef Position start
         cdef bint mark, point = False, many = False
-        if p[0] == 93:
-            return p + 1
-        while True:
+        while p != NULL and p[0] != 93:
             mark = False
             if p[0] == 34:
                 start = p + 1
@@ -335,12 +289,8 @@ cdef class NumberArraysReader:
                     return NULL
                 found.doubtful.data[found.doubtful.used] = mark
                 found.doubtful.used += 1
-            p = blank(p)
-            if p[0] == 93:
-                return p + 1
-            if p[0] != 44:
-                return NULL
-            p = blank(p + 1)
+            p = behind(p, 93)
+        return p + 1 if p != NULL else NULL
 
 
 cdef inline bint begins(Position p, Key number) noexcept nogil:

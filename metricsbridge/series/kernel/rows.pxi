@@ -77,12 +77,8 @@ cdef class RowsReader:
         cdef Row row
         cdef Py_ssize_t place = -1
         p = blank(p)
-        if p[0] != 91:
-            return NULL
-        p = blank(p + 1)
-        if p[0] == 93:
-            return blank(p + 1)
-        while True:
+        p = into(p, 91)
+        while p != NULL and p[0] != 93:
             p = self.row(p, &row, found)
             if p == NULL:
                 return NULL
@@ -92,12 +88,8 @@ cdef class RowsReader:
             (<Group*>found.groups.data)[place].rows += 1
             if not add_whole(&found.times, row.time, found.rows) or not add_double(&found.values, row.value, found.rows):
                 return NULL
-            p = blank(p)
-            if p[0] == 93:
-                return blank(p + 1)
-            if p[0] != 44:
-                return NULL
-            p = blank(p + 1)
+            p = behind(p, 93)
+        return blank(p + 1) if p != NULL else NULL
 
     cdef Position row(self, Position p, Row* row, Table* found) noexcept nogil:
         """Read one row: a time, perhaps values, and what names its series, in any order."""
@@ -109,12 +101,8 @@ cdef class RowsReader:
         row.value = NAN
         row.rank = MOST_MEMBERS
         row.count = row.passed = 0
-        if p[0] != 123:
-            return NULL
-        p = blank(p + 1)
-        if p[0] == 125:
-            return NULL
-        while True:
+        p = into(p, 123)
+        while p != NULL and p[0] != 125:
             p = member(p, found.end, &key)
             if p == NULL or key.marks & ESCAPED:
                 return NULL
@@ -142,14 +130,8 @@ cdef class RowsReader:
                 p = passed_over(p, found.end, &found.marks)
                 if not passed(row, key):
                     return NULL
-            if p == NULL:
-                return NULL
-            p = blank(p)
-            if p[0] == 125:
-                return p + 1 if timed and is_plain(row) else NULL
-            if p[0] != 44:
-                return NULL
-            p = blank(p + 1)
+            p = behind(p, 125)
+        return p + 1 if p != NULL and timed and is_plain(row) else NULL
 
     cdef Position naming(self, Position p, Text key, Row* row, Table* found) noexcept nogil:
         """Read a string, or a whole number, that may name the row's series."""

@@ -56,12 +56,8 @@ cdef class SampleListsReader:
         cdef Text name
         cdef bint seen = False
         p = blank(p)
-        if p[0] != 123:
-            return NULL
-        p = blank(p + 1)
-        if p[0] == 125:
-            return blank(p + 1)
-        while True:
+        p = into(p, 123)
+        while p != NULL and p[0] != 125:
             p = member(p, found.end, &name)
             if p == NULL or name.marks & ESCAPED:
                 return NULL
@@ -73,44 +69,24 @@ cdef class SampleListsReader:
                 p = word(p, "null") if p[0] == 110 else self.listed(p, found)
             else:
                 p = passed_over(p, found.end, &found.marks)
-            if p == NULL:
-                return NULL
-            p = blank(p)
-            if p[0] == 125:
-                return blank(p + 1)
-            if p[0] != 44:
-                return NULL
-            p = blank(p + 1)
+            p = behind(p, 125)
+        return blank(p + 1) if p != NULL else NULL
 
     cdef Position listed(self, Position p, Samples* found) noexcept nogil:
         """Read the list of series."""
-        if p[0] != 91:
-            return NULL
-        p = blank(p + 1)
-        if p[0] == 93:
-            return p + 1
-        while True:
+        p = into(p, 91)
+        while p != NULL and p[0] != 93:
             p = self.one(p, found)
-            if p == NULL:
-                return NULL
-            p = blank(p)
-            if p[0] == 93:
-                return p + 1
-            if p[0] != 44:
-                return NULL
-            p = blank(p + 1)
+            p = behind(p, 93)
+        return p + 1 if p != NULL else NULL
 
     cdef Position one(self, Position p, Samples* found) noexcept nogil:
         """Read one series: a name and perhaps samples, in any order."""
         cdef Text key, name = Text(NULL, 0, 0)
         cdef int seen = 0
         cdef Py_ssize_t before = found.times.used
-        if p[0] != 123:
-            return NULL
-        p = blank(p + 1)
-        if p[0] == 125:
-            return NULL
-        while True:
+        p = into(p, 123)
+        while p != NULL and p[0] != 125:
             p = member(p, found.end, &key)
             if p == NULL or key.marks & ESCAPED:
                 return NULL
@@ -128,15 +104,8 @@ cdef class SampleListsReader:
                 p = word(p, "null") if p[0] == 110 else self.sampled(p, found)
             else:
                 p = passed_over(p, found.end, &found.marks)
-            if p == NULL:
-                return NULL
-            p = blank(p)
-            if p[0] == 125:
-                break
-            if p[0] != 44:
-                return NULL
-            p = blank(p + 1)
-        if not seen & 1 or not add_text(&found.names, name):
+            p = behind(p, 125)
+        if p == NULL or not seen & 1 or not add_text(&found.names, name):
             return NULL
         return p + 1 if add_whole(&found.lengths, found.times.used - before, 16) else NULL
 
@@ -145,24 +114,16 @@ cdef class SampleListsReader:
         cdef int64_t time = 0
         cdef double value = 0
         cdef Position next
-        if p[0] != 91:
-            return NULL
-        p = blank(p + 1)
-        if p[0] == 93:
-            return p + 1
-        while True:
+        p = into(p, 91)
+        while p != NULL and p[0] != 93:
             next = self.usual(p, &time, &value, found.end)
             p = next if next != NULL else self.sample(p, &time, &value, found)
             if p == NULL or not add_whole(&found.times, time, found.first):
                 return NULL
             if not add_double(&found.values, value, found.first):
                 return NULL
-            p = blank(p)
-            if p[0] == 93:
-                return p + 1
-            if p[0] != 44:
-                return NULL
-            p = blank(p + 1)
+            p = behind(p, 93)
+        return p + 1 if p != NULL else NULL
 
     cdef inline Position usual(self, Position p, int64_t* time, double* value, Position end) noexcept nogil:
         """Read a sample that is a time and a number, in this order, and nothing else; NULL for any other."""
@@ -183,12 +144,8 @@ cdef class SampleListsReader:
         cdef Text key
         cdef int seen = 0
         value[0] = NAN
-        if p[0] != 123:
-            return NULL
-        p = blank(p + 1)
-        if p[0] == 125:
-            return NULL
-        while True:
+        p = into(p, 123)
+        while p != NULL and p[0] != 125:
             p = member(p, found.end, &key)
             if p == NULL or key.marks & ESCAPED:
                 return NULL
@@ -205,11 +162,5 @@ cdef class SampleListsReader:
                 p = word(p, "null") if p[0] == 110 else quantity(p, found.end, value, NULL)
             else:
                 p = passed_over(p, found.end, &found.marks)
-            if p == NULL:
-                return NULL
-            p = blank(p)
-            if p[0] == 125:
-                return p + 1 if seen & 1 else NULL
-            if p[0] != 44:
-                return NULL
-            p = blank(p + 1)
+            p = behind(p, 125)
+        return p + 1 if p != NULL and seen & 1 else NULL

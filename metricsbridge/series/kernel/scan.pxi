@@ -180,6 +180,24 @@ cdef inline Position passed_over(Position p, Position end, int* marks) noexcept 
             return p
 
 
+cdef inline Position into(Position p, unsigned char opening) noexcept nogil:
+    """Step over a bracket that opens, to what comes first: perhaps the one that closes."""
+    return blank(p + 1) if p[0] == opening else NULL
+
+
+cdef inline Position behind(Position p, unsigned char closing) noexcept nogil:
+    """Step over what stands behind a value: to the bracket that closes, or over a comma to the next one; NULL stays."""
+    if p == NULL:
+        return NULL
+    p = blank(p)
+    if p[0] == closing:
+        return p
+    if p[0] != 44:
+        return NULL
+    p = blank(p + 1)
+    return p if p[0] != closing else NULL
+
+
 cdef inline Position member(Position p, Position end, Text* name) noexcept nogil:
     """Step over the name of a member and the colon behind it, to its value."""
     p = string(p, end, name)
