@@ -177,8 +177,8 @@ def align(
             _in_python(batch, grid, reach, values)
         else:
             late = _write_rows(batch.offsets, batch.times, batch.values, grid, reach, values)
-            if late and guessed and window != _extent(batch.times):  # others lie beyond what was guessed
-                whole = _extent(batch.times)
+            whole = _extent(batch.times) if late and guessed else window
+            if window != whole:  # samples lie beyond what was guessed
                 return align(batch, step=step_ms, how=how, window=whole, fill=fill, max_gap=max_gap_ms)
             _write_late(late, batch, grid, reach, values)
     return Frame(
