@@ -34,7 +34,7 @@ def asked_targets(job: Job, query: Query, /) -> tuple[Target, ...]:
     """
     if query.per == "job" or not job.tasks:
         return ((job.id, ""),)
-    return tuple([(job.id, task.id) for task in job.tasks if query.selects(task)])
+    return tuple([(job.id, task.id) for task in query.selected(job.tasks)])
 
 
 def life_window(jobs: Iterable[Job], now_ms: int, /) -> Window:

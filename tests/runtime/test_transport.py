@@ -25,8 +25,9 @@ from metricsbridge.errors import (
     TransportError,
 )
 from metricsbridge.http import Request, Response, classify_by_status
+from metricsbridge.runtime._answers import ClassifyTransport
 from metricsbridge.runtime._clock import SystemClock
-from metricsbridge.runtime._transport import ClassifyTransport, HttpTransport, open_session
+from metricsbridge.runtime._transport import HttpTransport, open_session
 from servers import answers, http, read_request, tcp_server
 
 if TYPE_CHECKING:
@@ -258,7 +259,7 @@ async def test_waiting_for_a_connection_is_not_part_of_a_requests_time() -> None
         await arrived.wait()
         second = asyncio.ensure_future(opened.send(Request("GET", url)))
         await asyncio.sleep(0)
-        assert opened._slots.statistics().tasks_waiting == 1
+        assert len(opened._slots.waiting) == 1
         turn.set()
         assert (await first).body == (await second).body == b"x"
 
