@@ -10,7 +10,6 @@ import anyio
 import attrs
 
 from metricsbridge.accounting import count_jobs
-from metricsbridge.collection import Collection, assemble
 from metricsbridge.config import load_config
 from metricsbridge.durations import parse_duration
 from metricsbridge.errors import ConfigurationError
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
     from types import TracebackType
 
+    from metricsbridge.collection import Collection
     from metricsbridge.model import Evaluation, JobTotals, Level, RelativeWindow, Window
     from metricsbridge.protocols import Clock
     from metricsbridge.runtime._limits import Quota
@@ -241,6 +241,7 @@ class Collector:
             ExceptionGroup: ``strict`` was asked for and something failed.
         """
         from metricsbridge.runtime._run import Run
+        from metricsbridge.runtime._threads import assembled
 
         ask = self._ask(metrics, window, step, per, tasks, timeout, strict)
         outcomes: list[tuple[Order, Outcome]] = []
@@ -249,7 +250,7 @@ class Collector:
             concurrency=self._concurrency, emit=lambda order, outcome: outcomes.append((order, outcome)),
         )  # fmt: skip
         await run.execute()
-        return assemble(outcomes, ask.window, self._clock.now_ms())
+        return await assembled(outcomes, ask.window, self._clock)
 
     @asynccontextmanager
     async def stream(

@@ -21,6 +21,7 @@ from metricsbridge.protocols import SupportsBatchPlanning
 from metricsbridge.runtime._context import CURRENT, CallContext
 from metricsbridge.runtime._fanout import FanOut
 from metricsbridge.runtime._guard import checked_job, ours
+from metricsbridge.runtime._threads import MANY, in_thread
 from metricsbridge.series.columns import SeriesBatch
 
 if TYPE_CHECKING:
@@ -314,7 +315,11 @@ class _Source:
                     self.run.fail(order, failure)
             if not isinstance(batch, SeriesBatch):
                 raise TypeError(f"fetch gave {type(batch).__name__}, no SeriesBatch")
-            if batch.keys:
+            if len(batch.values) >= MANY:  # too many to be looked at together with those of others
+                kept = await in_thread(lambda: batch.clip(call.window).only_observed())
+                if kept.keys:
+                    self.run.emit(order, ledger.count(kept).with_source(self.name))
+            elif batch.keys:
                 ledger.deliver(item.number, batch)
         except (Exception, anyio.get_cancelled_exc_class()) as error:
             self._fail_call(item, ours(error, call.operation))

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import aiohttp
 import anyio
-import anyio.to_thread
 from yarl import URL
 
 from metricsbridge.errors import (
@@ -23,6 +22,7 @@ from metricsbridge.errors import (
 )
 from metricsbridge.http import Request, Response
 from metricsbridge.runtime._room import BytesInFlight, Slots
+from metricsbridge.runtime._threads import in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -112,6 +112,7 @@ class HttpTransport:
     def __init__(self, session: aiohttp.ClientSession, max_body: int, clock: Clock, budget: int = _BUDGET) -> None:
         self.session = session
         self._max_body = max_body
+        self._at_once = min(max_body, LARGE - 1)
         self._clock = clock
         # Waiting inside of the session would count as the request's time.
         self._slots = Slots(getattr(session.connector, "limit", 0) or 1_000_000)
@@ -146,7 +147,7 @@ class HttpTransport:
             content = response.content
             try:
                 body = await content.readany()
-                if not content.at_eof() or len(body) > self._max_body:
+                if not content.at_eof() or len(body) > self._at_once:
                     return await self._read_on(body, response, request)
             except BaseException:
                 response.close()  # read to its end, it has given its connection back by itself
@@ -198,7 +199,7 @@ class HttpTransport:
         )
 
     async def _in_thread(self, work: Callable[[], T], /) -> T:
-        return await anyio.to_thread.run_sync(work, limiter=self._threads)
+        return await in_thread(work, self._threads)
 
     def _map(self, error: Exception, request: Request) -> ProviderError:
         """Give our error for a foreign one. ``TimeoutError`` is an ``OSError``."""

@@ -50,7 +50,7 @@ LAZY_ONLY: Final = {"registry": {"runtime"}, "collector": {"runtime"}, "cli": {"
 OPENED: Final = {
     "metricsbridge": {"runtime._limits"},  # Quota
     "registry": {"runtime._limits", "runtime._stack"},
-    "collector": {"runtime._clock", "runtime._limits", "runtime._parts", "runtime._run"},
+    "collector": {"runtime._clock", "runtime._limits", "runtime._parts", "runtime._run", "runtime._threads"},
     "cli": {"runtime._clock", "series._kernel"},
 }
 
