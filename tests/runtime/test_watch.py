@@ -1,0 +1,384 @@
+"""What an observer is told is what happened: every request, every call, with the times of the clock in force."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections import Counter
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import attrs
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import metricsbridge as mb
+from metricsbridge.http import Request, Response, classify_by_status
+from metricsbridge.observer import guarded
+from metricsbridge.protocols import NoAuthentication
+from metricsbridge.registry import open_spec
+from metricsbridge.runtime._credentials import Scrubber
+from metricsbridge.runtime._transport import HttpTransport
+from metricsbridge.runtime._watch import RequestWatch, SendWatch
+from metricsbridge.testing import FakeClock, FakeTransport
+from watched_service import FAULTS, PASSWORD, URL, WATCHED, WINDOW, Notes, Seen, Service, Watched
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import FrameType
+
+JOBS = [f"hw/job-{number}" for number in range(4)]
+OK = ("ok", 0.25)
+
+
+def opened(service: Service, **options: Any) -> Any:
+    limits = {"*": "unlimited"}
+    return open_spec("watched", WATCHED, transport=service.transport, password=PASSWORD, limits=limits, **options)
+
+
+async def collected(
+    service: Service, notes: Notes, jobs: list[str] = JOBS, *, timeout: float | None = None, **options: Any
+) -> tuple[mb.Collection, list[tuple[str, str]]]:
+    sources = {"hw": opened(service)}
+    collector = mb.Collector(sources, clock=service.clock, observer=notes, **options)
+    async with collector:
+        result = await collector.collect(jobs, window=WINDOW, timeout=timeout)
+        provider = collector._sources["hw"]
+        assert isinstance(provider, Watched)
+        return result, provider.asked
+
+
+def as_seen(event: mb.RequestEvent) -> Seen:
+    return Seen(event.operation, event.duration_s, event.status, event.error)
+
+
+@settings(max_examples=100, deadline=None)
+@given(data=st.data(), timeout=st.sampled_from([None, None, 3.0, 40.0]), concurrency=st.integers(1, 5))
+async def test_each_request_and_each_call_is_told_of_once_whatever_happens(
+    data: st.DataObject, timeout: float | None, concurrency: int
+) -> None:
+    clock, notes = FakeClock(), Notes()
+    drawn = st.tuples(st.sampled_from([*FAULTS, "ok"]), st.sampled_from([0.0, 0.25, 1.0, 30.0]))
+    service = Service(clock, lambda request: data.draw(drawn))
+    result, asked = await collected(service, notes, timeout=timeout, concurrency=concurrency)
+    assert len(service.transport.requests) == len(service.seen) == len(notes.requests)
+    assert Counter(map(as_seen, notes.requests)) == Counter(service.seen)
+    described = [(event.operation, event.targets[0][0]) for event in notes.calls]
+    assert Counter(described) == Counter(asked)
+    assert {event.source for event in (*notes.requests, *notes.calls)} <= {"hw"}
+    assert sum(event.points or 0 for event in notes.calls) >= sum(len(v) for _, _, v in result.series)
+    check_order(notes)
+    failed = {target for failure in result.failures for target in failure.targets if target[1]}
+    told = {target for event in notes.calls for target in event.targets if event.error and target[1]}
+    assert told <= failed
+
+
+def check_order(notes: Notes) -> None:
+    """Hold the events of each call against each other."""
+    for call in notes.calls:
+        own = [e for e in notes.requests if e.call_id == call.call_id and e.operation != "Login"]
+        for before, event in zip([None, *own], own, strict=False):
+            assert event.attempt == 1 or (before is not None and event.attempt == before.attempt + 1)
+            assert event.wait_s >= 0
+        spent = sum(event.wait_s + event.duration_s for event in own)
+        if call.error:
+            assert spent <= call.duration_s + 1e-6
+        else:
+            assert spent == pytest.approx(call.duration_s)
+            assert own[-1].error == ""
+            assert call.points == (6 if call.operation == "Read" else None)
+
+
+async def test_waits_and_durations_are_those_of_the_clock() -> None:
+    clock, notes = FakeClock(), Notes()
+    service = Service(clock, lambda request: OK)
+    began_ms = clock.now_ms()
+    await collected(service, notes, JOBS[:1], concurrency=1)
+    assert [(e.operation, e.attempt, e.wait_s, e.duration_s) for e in notes.requests] == [
+        ("Login", 1, 0.0, 0.25),
+        ("ShowJob", 1, 0.25, 0.25),  # it waited for the log-in
+        ("Read", 1, 0.0, 0.25),
+        *[("Read", 1, 0.0, 0.25)] * 3,
+    ]
+    assert [e.started_ms - began_ms for e in notes.requests] == [0, 250, 500, 750, 1000, 1250]
+    assert [(e.operation, e.duration_s, e.points) for e in notes.calls] == [
+        ("get_job", 0.5, None),
+        ("Read", 0.5, 6),
+        ("Read", 0.5, 6),
+    ]
+    assert [e.started_ms - began_ms for e in notes.calls] == [0, 500, 1000]
+
+
+async def test_the_wait_for_a_turn_and_for_a_retry_stands_in_the_next_event() -> None:
+    clock, notes = FakeClock(), Notes()
+    statuses, sent_at = iter([200, 429, 200]), []
+
+    def answer(request: Request) -> Response:
+        sent_at.append(clock.monotonic())
+        return Response(next(statuses), {"Retry-After": "90"}, b"{}")
+
+    unsigned = attrs.evolve(WATCHED, authenticator=lambda settings: NoAuthentication())
+    transport = FakeTransport(answer, clock=clock)
+    async with open_spec(
+        "watched", unsigned, transport=transport, observer=notes, password=PASSWORD, limits={"ShowJob": "1/m"}
+    ) as provider:
+        await provider.get_job("first")
+        await provider.get_job("second")
+    first, second, third = sent_at
+    assert second - first >= 59
+    assert third - second >= 90
+    assert [(e.attempt, e.status, e.wait_s, e.error) for e in notes.requests] == [
+        (1, 200, 0.0, ""),
+        (1, 429, second - first, "ThrottledError"),
+        (2, 200, third - second, ""),
+    ]
+    assert len({e.call_id for e in notes.requests}) == 2
+    assert {e.source for e in notes.requests} == {""}
+
+
+async def test_a_renewed_credential_is_one_more_request_and_a_log_in_of_the_same_call() -> None:
+    clock, notes = FakeClock(), Notes()
+    faults = iter(["ok", "expired"])
+    service = Service(clock, lambda request: (next(faults, "ok"), 0.0))
+    await collected(service, notes, JOBS[:1])
+    first = [(e.operation, e.attempt, e.status, e.error) for e in notes.requests[:4]]
+    assert first == [
+        ("Login", 1, 200, ""),
+        ("ShowJob", 1, 401, "AuthenticationError"),
+        ("Login", 1, 200, ""),
+        ("ShowJob", 2, 200, ""),
+    ]
+    assert len({e.call_id for e in notes.requests[:4]}) == 1
+
+
+async def test_a_call_that_is_cut_off_is_told_of_with_the_request_that_was_under_way() -> None:
+    clock, notes = FakeClock(), Notes()
+    service = Service(clock, lambda request: ("ok", 1000.0 if request.operation == "Read" else 1.0))
+    result, _ = await collected(service, notes, JOBS[:1], timeout=10)
+    assert {(e.operation, e.error, e.status, e.duration_s) for e in notes.requests if e.operation == "Read"} == {
+        ("Read", "CancelledError", None, 8.0)
+    }
+    assert {(e.operation, e.error, e.points) for e in notes.calls} == {
+        ("get_job", "", None),
+        ("Read", "CancelledError", None),
+    }
+    assert {type(failure.error) for failure in result.failures} == {mb.DeadlineExceededError}
+
+
+async def test_a_partial_answer_is_told_of_with_its_error_and_its_points() -> None:
+    clock, notes = FakeClock(), Notes()
+    service = Service(
+        clock, lambda request: ("404" if dict(request.params).get("page") == "1" else "ok", 0.0)
+    )  # fmt: skip
+    await collected(service, notes, JOBS[:1])
+    assert {(e.operation, e.error, e.points) for e in notes.calls} == {
+        ("get_job", "", None),
+        ("Read", "PartialDataError", 3),
+    }
+
+
+async def test_a_vendor_s_code_is_told_and_no_secret_is() -> None:
+    clock, notes = FakeClock(), Notes()
+    leaking = attrs.evolve(
+        WATCHED, classify=lambda r: mb.ThrottledError("no", code=f"C token-1-{PASSWORD}") if r.status == 400 else None
+    )
+    faults = iter(["code", "ok", "ok", "code"])
+    service = Service(clock, lambda request: (next(faults, "ok"), 0.0))
+    async with open_spec(
+        "watched", leaking, transport=service.transport, observer=notes, password=PASSWORD
+    ) as provider:
+        job = await provider.get_job("j")
+        await provider.fetch(provider.plan(job, mb.Query(window=WINDOW))[0])
+    # A log-in knows the settings, whatever follows it the credential.
+    assert [(e.operation, e.code) for e in notes.requests if e.code] == [("Login", "C token-1-***"), ("Read", "C ***")]
+    assert PASSWORD not in repr(notes.requests)
+    assert {e.url for e in notes.requests} == {f"{URL}/login", f"{URL}/jobs/j", f"{URL}/data"}
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("https://me:secret@host:8443/a/b?sign=secret#secret", "https://host:8443/a/b"),
+        ("https://host/a@b", "https://host/a@b"),
+        ("https://host?secret", "https://host"),
+    ],
+)
+async def test_a_url_is_shown_without_user_and_query(url: str, shown: str) -> None:
+    notes = Notes()
+    transport = watched(FakeTransport(lambda request: Response(200)), notes, FakeClock())
+    await transport.send(Request("GET", url))
+    assert notes.requests[0].url == shown
+
+
+def watched(inner: Any, observer: Any, clock: FakeClock) -> SendWatch:
+    inside = RequestWatch(
+        inner=inner, observer=guarded(observer), provider="p", source="s", classify=classify_by_status,
+        store=Scrubber(None), clock=clock,
+    )  # fmt: skip
+    return SendWatch(inside, clock)
+
+
+async def test_the_wait_for_a_free_connection_is_no_part_of_the_duration() -> None:
+    clock, notes = FakeClock(), Notes()
+
+    class Session:
+        connector = SimpleNamespace(limit=1)
+        closed = False
+
+        async def request(self, *args: Any, **options: Any) -> Any:
+            await clock.sleep(5)
+
+            async def readany() -> bytes:
+                return b"body"
+
+            content = SimpleNamespace(readany=readany, at_eof=lambda: True)
+            return SimpleNamespace(status=200, headers={}, content=content)
+
+    session: Any = Session()
+    transport = watched(HttpTransport(session, 1000, clock), notes, clock)
+    async with anyio.create_task_group() as group:
+        for _ in range(3):
+            group.start_soon(transport.send, Request("GET", "http://host/x"))
+    assert [(e.wait_s, e.duration_s, e.bytes) for e in notes.requests] == [(0, 5, 4), (5, 5, 4), (10, 5, 4)]
+
+
+async def test_the_observer_of_a_provider_comes_before_that_of_its_collector() -> None:
+    own, outer = Notes(), Notes()
+    service = Service(FakeClock(), lambda request: OK)
+    async with mb.Collector(
+        {"hw": opened(service, observer=own)}, clock=service.clock, observer=outer
+    ) as collector:  # fmt: skip
+        await collector.collect(JOBS[0], window=WINDOW)
+    assert (len(own.requests), len(own.calls)) == (len(service.seen), 0)
+    assert (len(outer.requests), len(outer.calls)) == (0, 3)
+    assert {e.source for e in own.requests} == {"hw"}
+
+
+async def test_a_stream_is_watched_as_well() -> None:
+    notes = Notes()
+    service = Service(FakeClock(), lambda request: OK)
+    async with (
+        mb.Collector({"hw": opened(service)}, clock=service.clock, observer=notes) as collector,
+        collector.stream(JOBS, window=WINDOW) as parts,
+    ):
+        async for _ in parts:
+            pass
+    assert len(notes.requests) == len(service.seen)
+    assert len(notes.calls) == len(JOBS) * 3
+
+
+class Raising:
+    """Raises whatever it is told."""
+
+    def __init__(self, error: Callable[[], BaseException]) -> None:
+        self.error = error
+        self.told = 0
+
+    def on_request(self, event: mb.RequestEvent, /) -> None:
+        self.told += 1
+        raise self.error()
+
+    def on_call(self, event: mb.CallEvent, /) -> None:
+        self.told += 1
+        raise self.error()
+
+
+@pytest.mark.parametrize("error", [ValueError, anyio.get_cancelled_exc_class], ids=["a bug", "a cancellation"])
+async def test_an_observer_that_raises_breaks_nothing_and_is_reported_once(
+    error: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    raised = error if error is ValueError else error()
+    observer = Raising(raised)
+    service = Service(FakeClock(), lambda request: OK)
+    async with mb.Collector({"hw": opened(service)}, clock=service.clock, observer=observer) as collector:
+        result = await collector.collect(JOBS, window=WINDOW)
+    assert result.complete
+    assert len(result.series) == 8
+    assert observer.told == len(service.seen) + 3 * len(JOBS)
+    assert [record.message for record in caplog.records] == ["the observer Raising raised; it is not said again"]
+    assert caplog.records[0].levelno == logging.WARNING
+
+
+async def test_what_an_observer_raises_has_nothing_of_the_request_s_frames(caplog: pytest.LogCaptureFixture) -> None:
+    service = Service(FakeClock(), lambda request: ("broken", 0.0))
+    async with opened(service, observer=Raising(ValueError)) as provider:
+        with pytest.raises(mb.TransportError):
+            await provider.get_job("j")
+    assert caplog.records[0].exc_info is not None
+    error = caplog.records[0].exc_info[1]
+    assert isinstance(error, ValueError)
+    assert error.__context__ is None
+
+
+async def test_ctrl_c_in_an_observer_is_no_mistake_of_it() -> None:
+    service = Service(FakeClock(), lambda request: OK)
+    async with opened(service, observer=Raising(KeyboardInterrupt)) as provider:
+        with pytest.raises(KeyboardInterrupt):
+            await provider.get_job("j")
+
+
+class Asynchronous(mb.Observer):
+    async def on_request(self, event: mb.RequestEvent, /) -> None:  # type: ignore[override]
+        pass
+
+
+@pytest.mark.parametrize(
+    ("wrong", "hint"),
+    [(print, "methods on_request and on_call"), (Notes, "the class Notes"), (Asynchronous(), "plain function")],
+)
+async def test_what_can_not_be_an_observer_is_refused_at_once(wrong: Any, hint: str) -> None:
+    service = Service(FakeClock(), lambda request: OK)
+    with pytest.raises(mb.ConfigurationError, match=hint):
+        mb.Collector({}, observer=wrong)
+    with pytest.raises(mb.ConfigurationError, match=hint):
+        async with opened(service, observer=wrong):
+            pass
+    assert service.seen == []
+
+
+async def profiled(work: Callable[[], Any]) -> Counter[str]:
+    """Count the calls, of Python functions and from them, by the file that they happen in."""
+    counts: Counter[str] = Counter()
+
+    def note(frame: FrameType, event: str, argument: Any) -> None:
+        if event in ("call", "c_call"):
+            counts[frame.f_code.co_filename.rpartition("metricsbridge/")[2]] += 1
+
+    sys.setprofile(note)
+    try:
+        await work()
+    finally:
+        sys.setprofile(None)
+    return counts
+
+
+async def test_without_an_observer_nothing_is_called_and_nothing_made_for_one() -> None:
+    found = []
+    for observer in (None, Notes()):
+        service = Service(FakeClock(), lambda request: ("ok", 0.0))
+        async with mb.Collector({"hw": opened(service)}, clock=service.clock, observer=observer) as collector:
+            await collector.collect(JOBS, window=WINDOW)  # the log-in, and what is imported and remembered, is over
+            found.append(await profiled(lambda c=collector: c.collect(JOBS, window=WINDOW)))
+    without, with_one = found
+    of_watching = ["observer.py", "runtime/_watch.py"]
+    assert [without[name] for name in of_watching] == [0, 0]
+    assert all(with_one[name] > 0 for name in of_watching)
+    assert without["runtime/_retry.py"] == with_one["runtime/_retry.py"] > 0
+    assert without["runtime/_context.py"] < with_one["runtime/_context.py"]
+
+
+async def test_without_an_observer_no_layer_is_added() -> None:
+    service = Service(FakeClock(), lambda request: OK)
+    layers: dict[bool, list[str]] = {}
+    for observer in (None, Notes()):
+        async with opened(service, observer=observer) as provider:
+            layer: Any = provider.transport
+            names = []
+            while layer is not None:
+                names.append(type(layer).__name__)
+                layer = getattr(layer, "inner", None)
+            layers[observer is not None] = names
+    assert [name for name in layers[False] if "Watch" in name] == []
+    assert layers[True] == ["SendWatch", *layers[False][:-1], "RequestWatch", "FakeTransport"]
