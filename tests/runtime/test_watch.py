@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import attrs
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import metricsbridge as mb
@@ -54,7 +54,7 @@ def as_seen(event: mb.RequestEvent) -> Seen:
     return Seen(event.operation, event.duration_s, event.status, event.error)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data(), timeout=st.sampled_from([None, None, 3.0, 40.0]), concurrency=st.integers(1, 5))
 async def test_each_request_and_each_call_is_told_of_once_whatever_happens(
     data: st.DataObject, timeout: float | None, concurrency: int
