@@ -26,6 +26,7 @@ class RequestEvent:
 
     Attributes:
         call_id: 16 random hex digits, the same for all requests of one call, and for those of a log-in that it caused.
+            Outside of a collection, each request with its attempts is a call.
         source: The collector's name of the source; empty where no collector opened it or collects from it.
         provider: Name of the provider, as in its entry point.
         operation: The vendor's name of the API call.

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import attrs
 
 from metricsbridge.errors import InvalidRequestError, PartialDataError, ProviderError
+from metricsbridge.model import Job
 from metricsbridge.observer import CallEvent, RequestEvent
 from metricsbridge.runtime._context import CURRENT, SENDING, Sending, new_call_id
 from metricsbridge.series.columns import SeriesBatch
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
 
     from metricsbridge.http import Request, Response
-    from metricsbridge.model import Call, Job, Query, Target
+    from metricsbridge.model import Call, Query, Target
     from metricsbridge.observer import Guarded
     from metricsbridge.protocols import Clock, TrainingJobMetrics, Transport
     from metricsbridge.runtime._credentials import CredentialStore, Scrubber
@@ -39,11 +40,11 @@ class SendWatch:
         """Send; a log-in belongs to the call that causes it."""
         outer, context = SENDING.get(), CURRENT.get()
         known = outer.call_id if outer is not None else context.identify() if context is not None else None
-        token = SENDING.set(Sending(known or new_call_id(), self.clock.monotonic()))
+        SENDING.set(Sending(known or new_call_id(), self.clock.monotonic()))
         try:
             return await self.inner.send(request)
         finally:
-            SENDING.reset(token)
+            SENDING.set(outer)  # a reset fails where a coroutine that nobody awaits any more is closed
 
 
 @attrs.frozen(kw_only=True)
@@ -97,10 +98,9 @@ class RequestWatch:
         ended = self.clock.monotonic()
         known = error if isinstance(error, ProviderError) else None
         context = CURRENT.get()
-        source = self.source if context is None else context.source
         event = RequestEvent(
             call_id=sending.call_id,
-            source=source,
+            source=self.source if context is None else context.source,
             provider=self.provider,
             operation=request.operation,
             method=request.method,
@@ -135,7 +135,7 @@ class WatchedProvider:
 
     async def get_job(self, job_id: str, /) -> Job:
         """Describe a job."""
-        return await self._told("get_job", ((job_id, ""),), self.inner.get_job, job_id)
+        return await self._told("get_job", ((job_id, ""),), self.inner.get_job, job_id, Job)
 
     def plan(self, job: Job, query: Query, /) -> Sequence[Call]:
         """Plan; nothing is told of it."""
@@ -149,10 +149,15 @@ class WatchedProvider:
 
     async def fetch(self, call: Call, /) -> SeriesBatch:
         """Make one call."""
-        return await self._told(call.operation, call.targets, self.inner.fetch, call)
+        return await self._told(call.operation, call.targets, self.inner.fetch, call, SeriesBatch)
 
     async def _told(
-        self, operation: str, targets: tuple[Target, ...], ask: Callable[[Asked], Awaitable[Answer]], asked: Asked
+        self,
+        operation: str,
+        targets: tuple[Target, ...],
+        ask: Callable[[Asked], Awaitable[Answer]],
+        asked: Asked,
+        kind: type[Answer],
     ) -> Answer:
         context = CURRENT.get()
         assert context is not None  # every worker of a collection has one
@@ -162,7 +167,8 @@ class WatchedProvider:
         except BaseException as error:
             failure = error
         else:
-            self._tell(context.identify(), operation, targets, began, found, None)
+            wrong = None if isinstance(found, kind) else TypeError()  # the collection will refuse it
+            self._tell(context.identify(), operation, targets, began, found, wrong)
             return found
         try:
             batch = failure.series if isinstance(failure, PartialDataError) else None

@@ -113,8 +113,10 @@ class OpenTelemetryTraces:
             attributes["http.request.resend_count"] = event.attempt - 1
         if event.bytes is not None:
             attributes["http.response.body.size"] = event.bytes
-        name = " ".join([part for part in (str(attributes["http.request.method"]), event.operation) if part])
-        self._span(name, True, attributes, event)
+        known = event.method in _METHODS
+        if not known:
+            attributes["http.request.method_original"] = event.method
+        self._span(f"{event.method if known else 'HTTP'} {event.operation}".strip(), True, attributes, event)
 
     def on_call(self, event: CallEvent, /) -> None:
         """Make the span of one call."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import random
 import sys
 from collections import Counter
 from types import SimpleNamespace
@@ -55,13 +56,12 @@ def as_seen(event: mb.RequestEvent) -> Seen:
 
 
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(data=st.data(), timeout=st.sampled_from([None, None, 3.0, 40.0]), concurrency=st.integers(1, 5))
+@given(seed=st.integers(0, 2**32), timeout=st.sampled_from([None, None, 3.0, 40.0]), concurrency=st.integers(1, 5))
 async def test_each_request_and_each_call_is_told_of_once_whatever_happens(
-    data: st.DataObject, timeout: float | None, concurrency: int
+    seed: int, timeout: float | None, concurrency: int
 ) -> None:
-    clock, notes = FakeClock(), Notes()
-    drawn = st.tuples(st.sampled_from([*FAULTS, "ok"]), st.sampled_from([0.0, 0.25, 1.0, 30.0]))
-    service = Service(clock, lambda request: data.draw(drawn))
+    clock, notes, dice = FakeClock(), Notes(), random.Random(seed)
+    service = Service(clock, lambda request: (dice.choice(FAULTS), dice.choice([0.0, 0.25, 1.0, 30.0])))
     result, asked = await collected(service, notes, timeout=timeout, concurrency=concurrency)
     assert len(service.transport.requests) == len(service.seen) == len(notes.requests)
     assert Counter(map(as_seen, notes.requests)) == Counter(service.seen)
@@ -177,6 +177,34 @@ async def test_a_partial_answer_is_told_of_with_its_error_and_its_points() -> No
         ("get_job", "", None),
         ("Read", "PartialDataError", 3),
     }
+
+
+class Broken:
+    """A provider that gives what it may not."""
+
+    async def get_job(self, job_id: str, /) -> Any:
+        return None if job_id == "none" else mb.Job(id=job_id, status=mb.JobStatus.RUNNING, start_time_ms=0)
+
+    def plan(self, job: mb.Job, query: mb.Query, /) -> list[mb.Call]:
+        return [mb.Call(operation="Read", targets=((job.id, ""),), metrics=("hw.power",), window=query.window)]
+
+    async def fetch(self, call: mb.Call, /) -> Any:
+        if call.targets[0][0] == "bug":
+            raise KeyError("oops")
+        return []
+
+
+async def test_what_a_provider_breaks_with_is_told() -> None:
+    notes = Notes()
+    broken: Any = Broken()
+    await mb.Collector({"x": broken}, observer=notes, concurrency=1).collect(["x/none", "x/list", "x/bug"])
+    assert [(e.targets[0][0], e.operation, e.error, e.points) for e in notes.calls] == [
+        ("none", "get_job", "TypeError", None),
+        ("list", "get_job", "", None),
+        ("list", "Read", "TypeError", None),
+        ("bug", "get_job", "", None),
+        ("bug", "Read", "KeyError", None),
+    ]
 
 
 async def test_a_vendor_s_code_is_told_and_no_secret_is() -> None:

@@ -185,6 +185,14 @@ def test_a_request_that_went_well_has_no_status_of_its_own(spans: Any) -> None:
     assert not {"http.request.resend_count", "error.type", "metricsbridge.error.code"} & set(span.attributes)
 
 
+def test_a_method_that_the_conventions_do_not_know_is_kept_beside(spans: Any) -> None:
+    provider, exporter = spans
+    tell(OpenTelemetryTraces(provider), attrs.evolve(FAILED_200, operation=""))
+    (span,) = exporter.get_finished_spans()
+    assert (span.name, span.attributes["http.request.method"]) == ("HTTP", "_OTHER")
+    assert span.attributes["http.request.method_original"] == "BREW"
+
+
 def test_a_call_is_an_internal_span(spans: Any) -> None:
     provider, exporter = spans
     for event in (CALL, LOST):
