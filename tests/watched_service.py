@@ -6,6 +6,7 @@ against what the service has seen.
 
 import json
 from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Any, Final
 
 import attrs
@@ -14,6 +15,7 @@ import numpy as np
 import metricsbridge as mb
 from metricsbridge.http import Request, Response, classify_by_status
 from metricsbridge.protocols import Credential, ProviderSpec, Transport
+from metricsbridge.registry import open_spec
 from metricsbridge.testing import FakeClock, FakeTransport
 
 URL: Final = "http://watched.test"
@@ -182,6 +184,16 @@ WATCHED: Final = ProviderSpec(
     classify=classify,
     provider=Watched,
 )
+
+
+JOBS: Final = [f"hw/job-{number}" for number in range(4)]
+OK: Final = ("ok", 0.25)
+
+
+def opened(service: Service, **options: Any) -> AbstractAsyncContextManager[Any]:
+    """Open a provider for the service, without limits unless they are given."""
+    given = {"limits": {"*": "unlimited"}, "password": PASSWORD, **options}
+    return open_spec("watched", WATCHED, transport=service.transport, **given)
 
 
 class Notes(mb.Observer):

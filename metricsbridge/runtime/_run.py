@@ -169,7 +169,11 @@ class Run:
             source.queue.append(item)
             if source.fan is None:
                 source.fan = FanOut(
-                    source.items(), source.handle, last=source.last, workers=self._concurrency, enter=source.enter
+                    source.items(),
+                    source.handle,
+                    last=source.last,
+                    workers=self._concurrency,
+                    enter=lambda: self._enter(source.name),
                 )
                 if not self._over:
                     source.fan.start(self._tasks)
@@ -189,8 +193,7 @@ class Run:
             raise ConfigurationError(f"there is no source {ref.source!r} for job {ref.job_id!r}; sources are: {known}")
         return source, _JobItem(place, ref.job_id, job)
 
-    def enter(self, source: str) -> None:
-        """Let the worker that this runs in know of the collection."""
+    def _enter(self, source: str) -> None:
         CURRENT.set(CallContext(self._quota, self.clock, self._deadline, source=source))
 
     def emit(self, order: Order, outcome: Outcome) -> None:
@@ -226,10 +229,6 @@ class _Source:
         self.fan: FanOut[_Item] | None = None
         self._max_jobs = provider.max_jobs if isinstance(provider, SupportsBatchPlanning) else 1
         self._ready: list[tuple[int, Job]] = []
-
-    def enter(self) -> None:
-        """Let one of the source's workers know of the collection."""
-        self.run.enter(self.name)
 
     def items(self) -> Iterator[_Item]:
         """Give the source's jobs, reading the input only as far as the next of them."""

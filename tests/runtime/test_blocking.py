@@ -13,7 +13,7 @@ import metricsbridge as mb
 from fresh_interpreter import PROJECT, run_fresh
 from metricsbridge.registry import open_spec
 from metricsbridge.testing import FakeClock
-from watched_service import PASSWORD, WATCHED, WINDOW, Notes, Service
+from watched_service import WATCHED, WINDOW, Notes, Service, opened
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,7 +33,7 @@ def collect(**options: Any) -> tuple[mb.Collection, set[str]]:
         return "ok", 0.0
 
     service = Service(FakeClock(), script)
-    sources = {"hw": open_spec("watched", WATCHED, transport=service.transport, password=PASSWORD)}
+    sources = {"hw": opened(service)}
     return mb.collect_blocking(JOBS, sources=sources, **{"window": WINDOW, **options}), threads
 
 
@@ -74,7 +74,7 @@ async def test_errors_come_out_of_the_thread_as_they_are() -> None:
 
 def test_strict_raises_the_group_itself() -> None:
     service = Service(FakeClock(), lambda request: ("404", 0.0))
-    sources = {"hw": open_spec("watched", WATCHED, transport=service.transport, password=PASSWORD)}
+    sources = {"hw": opened(service)}
     with pytest.raises(ExceptionGroup) as caught:
         mb.collect_blocking(JOBS, sources=sources, strict=True)
     assert caught.group_contains(mb.NotFoundError)

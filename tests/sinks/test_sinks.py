@@ -17,10 +17,9 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 import metricsbridge as mb
 from fresh_interpreter import run_fresh
-from metricsbridge.registry import open_spec
 from metricsbridge.sinks import LogSink, OpenTelemetryMetrics, OpenTelemetryTraces, Together
 from metricsbridge.testing import FakeClock
-from watched_service import PASSWORD, WATCHED, WINDOW, Notes, Service
+from watched_service import WINDOW, Notes, Service, opened
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -208,7 +207,7 @@ def test_a_call_is_an_internal_span(spans: Any) -> None:
 async def test_spans_belong_to_the_span_around_the_collection(spans: Any) -> None:
     provider, exporter = spans
     service = Service(FakeClock(), lambda request: ("ok", 0.0))
-    source = open_spec("watched", WATCHED, transport=service.transport, password=PASSWORD)
+    source = opened(service)
     sink = OpenTelemetryTraces(provider)
     async with mb.Collector({"hw": source}, clock=service.clock, observer=sink) as collector:
         with provider.get_tracer("mine").start_as_current_span("nightly report") as around:
