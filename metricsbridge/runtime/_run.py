@@ -169,12 +169,9 @@ class Run:
             source.queue.append(item)
             if source.fan is None:
                 source.fan = FanOut(
-                    source.items(),
-                    source.handle,
-                    last=source.last,
-                    workers=self._concurrency,
+                    source.items(), source.handle, last=source.last, workers=self._concurrency,
                     enter=lambda: self._enter(source.name),
-                )
+                )  # fmt: skip
                 if not self._over:
                     source.fan.start(self._tasks)
         return True

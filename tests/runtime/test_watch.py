@@ -193,6 +193,26 @@ async def test_what_a_provider_breaks_with_is_told() -> None:
     ]
 
 
+class Batching(Watched):
+    """Answers for two jobs in one call."""
+
+    max_jobs = 2
+
+    def plan_jobs(self, jobs: Any, query: mb.Query, /) -> list[mb.Call]:
+        targets = tuple([(job.id, "a") for job in jobs])
+        return [mb.Call(operation="Read", targets=targets, metrics=("hw.power",), window=query.window)]
+
+
+async def test_jobs_are_planned_together_as_well_when_someone_watches() -> None:
+    notes = Notes()
+    service = Service(FakeClock(), lambda request: OK)
+    async with opened(service) as provider:
+        batching = Batching(provider.transport, pages=1)
+        await mb.Collector({"hw": batching}, clock=service.clock, observer=notes).collect(JOBS, window=WINDOW)
+    assert [len(e.targets) for e in notes.calls if e.operation == "Read"] == [2, 2]
+    assert notes.requests == []  # nobody watches the provider
+
+
 async def test_outside_of_a_collection_a_log_in_still_belongs_to_the_request_that_causes_it() -> None:
     notes = Notes()
     service = Service(FakeClock(), lambda request: OK)
