@@ -6,7 +6,7 @@ and the caller's own scopes hold.
 
 from __future__ import annotations
 
-import secrets
+import os
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
@@ -62,7 +62,7 @@ CURRENT: ContextVar[CallContext | None] = ContextVar("metricsbridge_call", defau
 
 def new_call_id() -> str:
     """Give an id that no other call has."""
-    return secrets.token_hex(8)
+    return os.urandom(8).hex()
 
 
 @attrs.define
