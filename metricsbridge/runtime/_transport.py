@@ -21,6 +21,7 @@ from metricsbridge.errors import (
     TransportError,
 )
 from metricsbridge.http import Request, Response
+from metricsbridge.runtime._context import SENDING
 from metricsbridge.runtime._room import BytesInFlight, Slots
 from metricsbridge.runtime._threads import in_thread
 
@@ -132,6 +133,9 @@ class HttpTransport:
             slots.free -= 1
         else:
             await slots.enter()
+            sending = SENDING.get()
+            if sending is not None:
+                sending.began = self._clock.monotonic()  # what passed until now was waiting
         try:
             response = await self.session.request(
                 request.method,
