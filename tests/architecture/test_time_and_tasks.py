@@ -28,7 +28,10 @@ SERVICE_CLOCKS: Final = {
 # Who blocks asks one thing of the loop: whether it is there, for then the work needs a thread of its own.
 LOOPS: Final = {"metricsbridge/runtime/_blocking.py": {"asyncio.get_running_loop"}}
 # Threads: a notebook's own loop holds its thread while someone there waits for a collection.
-THREADS: Final = {"metricsbridge/runtime/_blocking.py"}
+THREADS: Final = {
+    "metricsbridge/runtime/_blocking.py",  # a loop for those who have none
+    "metricsbridge/runtime/_threads.py",  # work that would hold up the loop
+}
 
 TIME_READS: Final = {f"{owner}.{name}" for owner in ("datetime", "date") for name in ("now", "utcnow", "today")}
 TASKS: Final = {"create_task", "ensure_future", "run_coroutine_threadsafe", "run_in_executor", "call_later", "call_at"}
