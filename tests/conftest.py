@@ -8,6 +8,13 @@ from typing import Any
 
 import aiohttp
 import pytest
+from hypothesis import HealthCheck, settings
+
+# How long an example takes says more of the machine than of the code. Under CI the examples are the same in every run.
+settings.register_profile(
+    "unhurried", settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)  # fmt: skip
+settings.load_profile("unhurried")
 
 
 @pytest.fixture(autouse=True)
