@@ -1,4 +1,4 @@
-"""``python -m benchmarks [decode|align|threads|fanout|imports …] [--short] [--json FILE] [--markdown FILE] …``."""
+"""``python -m benchmarks [NAME …] [--short] [--json FILE] [--markdown FILE] …``; with no name, all of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from benchmarks.measure import gates_markdown, machine
 if TYPE_CHECKING:
     from benchmarks.measure import Table
 
-NAMES = ("decode", "align", "threads", "fanout", "imports")
+NAMES = ("decode", "align", "threads", "fanout", "stalls", "imports")
 
 
 def main() -> int:

@@ -15,6 +15,7 @@ from huaweicloudsdkcore.auth.credentials import BasicCredentials
 from huaweicloudsdkcore.http.http_config import HttpConfig
 from huaweicloudsdkmodelarts.v1 import ModelArtsAsyncClient, ModelArtsClient, ShowTrainingJobMetricsRequest
 
+from benchmarks.alibaba import AlibabaAsync
 from benchmarks.inputs import SCHEMA, metrics_body
 from benchmarks.kernel import has_kernel, without_kernel
 from metricsbridge.collector import Collector
@@ -181,6 +182,7 @@ async def open_ours(url: str) -> AsyncIterator[dict[str, Contestant]]:
 async def open_contestants(url: str) -> AsyncIterator[dict[str, Contestant]]:
     """Open every client once; connections are kept from round to round."""
     asynchronous, synchronous = _sdk_client(ModelArtsAsyncClient, url), _sdk_client(ModelArtsClient, url)
+    alibaba = AlibabaAsync(url, CONCURRENCY)
     try:
         async with (
             open_ours(url) as ours,
@@ -192,8 +194,10 @@ async def open_contestants(url: str) -> AsyncIterator[dict[str, Contestant]]:
                     "plain": PlainAiohttp(session, url),
                     "sdk async": SdkAsync(asynchronous),
                     "sdk threads": SdkThreads(synchronous, threads),
+                    "sdk alibaba": alibaba,
                 }
     finally:
+        alibaba.close()
         _close(asynchronous)
         _close(synchronous)
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.inputs import details_body, metrics_body
+from benchmarks.inputs import details_body, metrics_body, objects_body
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,6 +39,7 @@ http {{
         listen 127.0.0.1:{port};
         location ~ ^/v2/[^/]+/training-jobs/[^/]+/metrics/[^/]+$ {{ alias {folder}/metrics.json; }}
         location ~ ^/v2/[^/]+/training-jobs/([^/]+)$ {{ return 200 '{details}'; }}
+        location ~ ^/api/v1/jobs/[^/]+/metrics$ {{ alias {folder}/objects.json; }}
     }}
 }}
 """
@@ -69,6 +70,7 @@ def serve(points: int, tasks: int, *, nginx: str | None) -> Iterator[str]:
         folder = Path(name)
         folder.chmod(0o755)  # nginx's worker may run as another user
         (folder / "metrics.json").write_bytes(metrics_body(points))
+        (folder / "objects.json").write_bytes(objects_body(points))
         if nginx is None:
             command = [sys.executable, "-m", "benchmarks.server", str(port), str(points), str(tasks)]
         else:
@@ -99,10 +101,13 @@ def _wait(process: subprocess.Popen[bytes], port: int) -> None:
 def _serve_with_aiohttp(port: int, points: int, tasks: int) -> None:
     from aiohttp import web
 
-    metrics = metrics_body(points)
+    metrics, objects = metrics_body(points), objects_body(points)
 
     async def show_metrics(request: web.Request) -> web.Response:
         return web.Response(body=metrics, content_type="application/json")
+
+    async def get_job_metrics(request: web.Request) -> web.Response:
+        return web.Response(body=objects, content_type="application/json")
 
     async def show_job(request: web.Request) -> web.Response:
         return web.Response(
@@ -112,6 +117,7 @@ def _serve_with_aiohttp(port: int, points: int, tasks: int) -> None:
     app = web.Application()
     app.router.add_get("/v2/{project}/training-jobs/{job}/metrics/{task}", show_metrics)
     app.router.add_get("/v2/{project}/training-jobs/{job}", show_job)
+    app.router.add_get("/api/v1/jobs/{job}/metrics", get_job_metrics)
     web.run_app(app, host="127.0.0.1", port=port, access_log=None, print=None, keepalive_timeout=600)
 
 

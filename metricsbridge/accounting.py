@@ -34,7 +34,7 @@ def asked_targets(job: Job, query: Query, /) -> tuple[Target, ...]:
     """
     if query.per == "job" or not job.tasks:
         return ((job.id, ""),)
-    return tuple([(job.id, task.id) for task in job.tasks if query.selects(task)])
+    return tuple([(job.id, task.id) for task in query.selected(job.tasks)])
 
 
 def life_window(jobs: Iterable[Job], now_ms: int, /) -> Window:
@@ -112,9 +112,12 @@ class Ledger:
         whole = concat([batch for _, batch in sorted(arrived, key=itemgetter(0))])
         if self._window is not None:
             whole = whole.clip(self._window)
-        whole = whole.only_observed()
-        self.delivered.update([(key.job, key.task, key.metric) for key in whole.keys])
-        return whole
+        return self.count(whole.only_observed())
+
+    def count(self, batch: SeriesBatch, /) -> SeriesBatch:
+        """Take note of what a batch delivers whose series all have a value, and give it back."""
+        self.delivered.update([(key.job, key.task, key.metric) for key in batch.keys])
+        return batch
 
     def fail(self, failure: Failure, /) -> None:
         """Take note of what a failure names."""

@@ -46,6 +46,8 @@ class ConnectionSettings:
         timeout: Seconds that one request may take, answer included.
         max_body: Bytes that one answer may have, after decompression.
         concurrency: Requests in flight at once.
+        bytes_in_flight: Bytes of large answers in flight at once, from their reading until they are decoded; one
+            answer may always be read.
         limits: Operation to rate, such as ``{"ShowTrainingJobMetrics" = "50/s"}``; "*" is every other operation, and
             "unlimited" lifts a limit.
     """
@@ -57,6 +59,7 @@ class ConnectionSettings:
     timeout: float = attrs.field(default=60.0, validator=_positive)
     max_body: int = attrs.field(default=64 * 1024 * 1024, validator=_positive)
     concurrency: int = attrs.field(default=64, validator=_positive)
+    bytes_in_flight: int = attrs.field(default=256 * 1024 * 1024, validator=_positive)
     limits: Mapping[str, Rate] = attrs.field(factory=dict)
 
 

@@ -134,6 +134,8 @@ def _of_list(kind: Any, converter: cattrs.Converter) -> Any:
     def structure(value: Any, _: type) -> Any:
         if not isinstance(value, (list, tuple)):
             raise _WrongTypeError("a list", value)
+        if element is str and set(map(type, value)) <= {str}:
+            return tuple(value)
         return tuple(converter.structure(list(value), list[element]))  # type: ignore[valid-type]  # known at run time only
 
     return structure

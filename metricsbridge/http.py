@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from datetime import UTC
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Final
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
 from urllib.parse import quote, urlsplit
 
 import attrs
@@ -23,11 +24,16 @@ from metricsbridge.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Awaitable, Callable, Iterable, Mapping
 
+T = TypeVar("T")
+P = ParamSpec("P")
 
 _PLAIN = re.compile(r"[A-Za-z0-9_~-][A-Za-z0-9_.~-]*")
 """An id that needs no check and no encoding; it begins with no dot."""
+
+_UNRESERVED = re.compile(r"[A-Za-z0-9_.~-]*")
+"""A text that no encoding changes."""
 
 
 def encode(text: str, /) -> str:
@@ -36,6 +42,8 @@ def encode(text: str, /) -> str:
     Raises:
         InvalidRequestError: The text has half of a surrogate pair, which no encoding of text can hold.
     """
+    if _UNRESERVED.fullmatch(text):
+        return text
     try:
         return quote(text, safe="-_.~")
     except UnicodeEncodeError as error:
@@ -75,6 +83,7 @@ def check_url(setting: str, url: str, /) -> str:
     return full.rstrip("/")
 
 
+@lru_cache(maxsize=1024)  # the ids of a job and of its tasks come again and again
 def path_segment(value: str, what: str = "id", /) -> str:
     """Give an id as one percent-encoded segment of a URL's path.
 
@@ -140,12 +149,29 @@ class Response:
         headers: Looked up without regard to case.
         body: The bytes, decompressed.
         received_ms: When it was received, in milliseconds since the epoch.
+        in_thread: Does work in a thread: set by the transport where the body is so large that decoding it would hold up
+            everything else.
     """
 
     status: int
     headers: Mapping[str, str] = attrs.field(factory=dict, converter=_case_insensitive)
     body: bytes = b""
     received_ms: int = 0
+    in_thread: Callable[[Callable[[], Any]], Awaitable[Any]] | None = attrs.field(default=None, kw_only=True, eq=False)
+
+    async def decoded(self, decode: Callable[Concatenate[bytes, P], T], /, *args: P.args, **more: P.kwargs) -> T:
+        """Give what a decoder makes of the body; for a large one it works in a thread, while the event loop goes on.
+
+        Args:
+            decode: Takes the body and the other arguments; pure, and should do all of the work that grows with the
+                body.
+            args: Handed on.
+            more: Handed on.
+        """
+        if self.in_thread is None:
+            return decode(self.body, *args, **more)
+        result: T = await self.in_thread(partial(decode, self.body, *args, **more))
+        return result
 
     def __repr__(self) -> str:  # a header may carry a token
         return f"Response({self.status}, {len(self.body)} bytes)"

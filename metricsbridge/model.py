@@ -269,6 +269,10 @@ class Query:
         """Tell whether a task is asked for."""
         return self.tasks is None or task.id in self.tasks
 
+    def selected(self, tasks: tuple[Task, ...], /) -> tuple[Task, ...]:
+        """Give those of a job's tasks that are asked for."""
+        return tasks if self.tasks is None else tuple([task for task in tasks if task.id in self.tasks])
+
 
 @attrs.frozen(kw_only=True)
 class Call:

@@ -57,7 +57,7 @@ from metricsbridge.protocols import (
     TrainingJobMetrics,
     Transport,
 )
-from metricsbridge.secret import Secret
+from metricsbridge.secret import HmacKey, Secret
 from metricsbridge.series.columns import SeriesBatch, SeriesKey, Statistic, Timing, concat, merge, sort_samples
 from metricsbridge.series.decode import NamedArrays, NumberArrays, decode_number_arrays, regular_times
 from metricsbridge.series.matrices import LabelledLists, LabelledSamples, decode_labelled_lists
@@ -76,6 +76,7 @@ __all__ = [
     "DecodeError",
     "Evaluation",
     "Failure",
+    "HmacKey",
     "InvalidRequestError",
     "Job",
     "JobSearch",

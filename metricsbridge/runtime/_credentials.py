@@ -11,9 +11,12 @@ import anyio
 import attrs
 
 from metricsbridge.errors import AuthenticationError, PermissionDeniedError, ProviderError
+from metricsbridge.runtime._answers import refusal
 from metricsbridge.secret import Secret
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from metricsbridge.http import Request, Response
     from metricsbridge.protocols import Authenticator, Clock, Credential, Transport
 
@@ -36,7 +39,11 @@ _LOOKS_SECRET = re.compile(r"[0-9a-fA-F]{64,}|[A-Za-z0-9+/=_~.-]{100,}")
 
 
 class CredentialStore:
-    """Keeps the credential of one source and renews it, one call at a time, however many wait."""
+    """Keeps the credential of one source and renews it, one call at a time, however many wait.
+
+    Attributes:
+        unproven: So many credentials in a row were obtained in place of another one and not accepted (yet).
+    """
 
     def __init__(self, authenticator: Authenticator, transport: Transport, clock: Clock) -> None:
         self._authenticator = authenticator
@@ -47,7 +54,7 @@ class CredentialStore:
         self._refused: tuple[int, AuthenticationError | PermissionDeniedError] | None = None
         self._failures = 0
         self._failed: ProviderError | None = None
-        self._unproven = 0
+        self.unproven = 0
         self._renewed_ms = 0
         self._margin_ms = _MARGIN_MS
 
@@ -84,15 +91,15 @@ class CredentialStore:
         new one is the same.
         """
         recent = self._clock.now_ms() - self._renewed_ms < _LOCKOUT_MS
-        if self._current is rejected and self._unproven >= _MOST_UNPROVEN and recent:
+        if self._current is rejected and self.unproven >= _MOST_UNPROVEN and recent:
             return None, False
         renewed, obtained = await self._renew(rejected)
         return (None if renewed == rejected else renewed), obtained
 
     def accepted(self, credential: Credential, /) -> None:
         """Take note that the service accepts the credential."""
-        if self._unproven and credential is self._current:
-            self._unproven = 0
+        if credential is self._current:
+            self.unproven = 0
 
     async def _renew(self, stale: Credential | None) -> tuple[Credential, bool]:
         """Obtain a credential, unless another call has done it meanwhile; tells which.
@@ -122,7 +129,7 @@ class CredentialStore:
             self._refused = self._failed = None
             if self._current.expires_ms is not None:
                 self._margin_ms = min(_MARGIN_MS, max(0, self._current.expires_ms - now_ms) // 5)
-            self._unproven += stale is not None
+            self.unproven += stale is not None
             self._renewed_ms = self._clock.now_ms()
             return self._current, True
 
@@ -154,30 +161,43 @@ def _copy(error: ProviderError) -> ProviderError:
 
 @attrs.frozen
 class AuthenticateTransport:
-    """Signs each attempt; after a rejection it renews the credential and sends once more."""
+    """Signs each attempt; after a rejection it renews the credential and sends once more.
+
+    It classifies the answer too, as ``ClassifyTransport`` does: a layer of its own would cost every call a frame.
+    """
 
     inner: Transport
     authenticator: Authenticator
     store: CredentialStore
     clock: Clock
+    classify: Callable[[Response], ProviderError | None] = lambda response: None
     draw: random.Random = attrs.field(factory=random.Random)  # a nonce must be new, not secret
 
     async def send(self, request: Request, /) -> Response:
-        """Send the request signed; it causes one renewal at most, and makes use of those that others cause."""
-        credential = self.store.valid() or await self.store.current()
+        """Send the request signed; it causes one renewal at most, and makes use of those that others cause.
+
+        Raises:
+            ProviderError: What the answer means.
+        """
+        store, authenticator = self.store, self.authenticator
+        credential = store.valid() or await store.current()
         may_obtain = True
         for _ in range(_MOST_SENT):
-            nonce = self.draw.randbytes(16).hex()
-            signed = self.authenticator.sign(request, credential, self.clock.now_ms(), nonce)
+            nonce = f"{self.draw.getrandbits(128):032x}"
+            signed = authenticator.sign(request, credential, self.clock.now_ms(), nonce)
             response = await self.inner.send(signed)
-            if not self.authenticator.rejected(response):
-                self.store.accepted(credential)
+            if not authenticator.rejected(response):
+                if store.unproven:
+                    store.accepted(credential)
                 break
-            newer = self.store.valid()
+            newer = store.valid()
             if newer is None or newer is credential:
-                newer, obtained = await self.store.after_rejection(credential) if may_obtain else (None, False)
+                newer, obtained = await store.after_rejection(credential) if may_obtain else (None, False)
                 may_obtain = may_obtain and not obtained
             if newer is None:
                 break
             credential = newer
-        return response
+        error = self.classify(response)
+        if error is None and not 300 <= response.status < 400:
+            return response
+        raise refusal(error, request, response, store)

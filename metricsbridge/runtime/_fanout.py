@@ -78,7 +78,7 @@ class FanOut(Generic[T]):
             number, item = found
             children = await self._handle(item)
             del self._busy[number]
-            if self._push(children) or not self._busy:
+            if (children and self._push(children)) or not self._busy:
                 self._wake()
 
     def _next(self) -> tuple[int, T] | None:

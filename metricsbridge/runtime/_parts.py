@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 import anyio
 
-from metricsbridge.collection import assemble
+from metricsbridge.runtime._threads import assembled
 
 if TYPE_CHECKING:
     from metricsbridge.collection import Collection
@@ -72,4 +72,8 @@ class Parts:
         outcomes, self._outcomes = self._outcomes, []
         self._taken.set()
         self._taken = anyio.Event()
-        return assemble(outcomes, self._window, self._clock.now_ms())
+        try:
+            return await assembled(outcomes, self._window, self._clock)
+        except BaseException:
+            self._outcomes = outcomes + self._outcomes  # cancelled meanwhile: whoever asks again gets them
+            raise

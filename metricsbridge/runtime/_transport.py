@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 import ssl
-from typing import TYPE_CHECKING, Final
-from urllib.parse import urlsplit
+from functools import partial
+from http.cookies import SimpleCookie
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import aiohttp
 import anyio
-import attrs
 from yarl import URL
 
 from metricsbridge.errors import (
@@ -21,14 +21,31 @@ from metricsbridge.errors import (
     TransportError,
 )
 from metricsbridge.http import Request, Response
+from metricsbridge.runtime._context import SENDING
+from metricsbridge.runtime._room import BytesInFlight, Slots
+from metricsbridge.runtime._threads import in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from metricsbridge.config import ConnectionSettings
-    from metricsbridge.protocols import Clock, Transport
-    from metricsbridge.runtime._credentials import CredentialStore, Scrubber
+    from metricsbridge.protocols import Clock
 
+T = TypeVar("T")
+
+LARGE: Final = 256 * 1024
+"""Bytes from which on an answer is put together and decoded in a thread, where a slow decoder may take 10 ms for them;
+going there and back takes a tenth of a millisecond."""
+
+_THREADS: Final = 2
+"""So many answers of a source are decoded at once; more would only wait for the interpreter's lock."""
+
+_BUDGET: Final = 256 * 1024 * 1024
+
+_PLAIN_URL: Final = re.compile(r"https?://[a-z0-9.-]+(:[0-9]+)?(/[A-Za-z0-9_~-][A-Za-z0-9_.~-]*)+")
+"""A URL that goes out as it is even where it is taken for one that is not encoded, which is quicker."""
+
+_NO_TYPE: Final = ("Content-Type",)
 
 _CONNECT_S: Final = 10.0
 """Nobody waits longer for a connection, from looking up the name to the end of the handshake: who drops packets unseen
@@ -36,6 +53,18 @@ would hold up everything for a whole timeout."""
 
 _COUNTED: Final = re.compile(r"received \d+ of \d+ bytes")
 _QUOTED: Final = re.compile(r":?\s*b?['\"\n]")
+
+
+class _NoCookies(aiohttp.DummyCookieJar):
+    """Keeps no cookies, and does not even make an empty bag of them for each request."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._none: SimpleCookie = SimpleCookie()
+
+    def filter_cookies(self, request_url: URL) -> SimpleCookie:
+        """Give no cookies."""
+        return self._none
 
 
 def open_session(settings: ConnectionSettings, /) -> aiohttp.ClientSession:
@@ -46,7 +75,7 @@ def open_session(settings: ConnectionSettings, /) -> aiohttp.ClientSession:
     """
     session = aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=settings.concurrency, ssl=_tls(settings)),
-        cookie_jar=aiohttp.DummyCookieJar(),
+        cookie_jar=_NoCookies(),
         timeout=aiohttp.ClientTimeout(total=settings.timeout, connect=min(settings.timeout, _CONNECT_S)),
         proxy=settings.proxy,
     )
@@ -75,18 +104,25 @@ def _tls(settings: ConnectionSettings) -> ssl.SSLContext | bool:
     return context
 
 
-@attrs.frozen
 class HttpTransport:
-    """The network: one request, one whole answer, bounded in bytes and time."""
+    """The network: one request, one whole answer, bounded in bytes and time.
 
-    session: aiohttp.ClientSession
-    max_body: int
-    clock: Clock
-    _slots: anyio.Semaphore = attrs.field(init=False)  # waiting inside of the session would count as the request's time
+    Args:
+        session: Of ``open_session``.
+        max_body: Bytes that one answer may have.
+        clock: Says when an answer was received.
+        budget: Bytes of large answers that may be in flight at once.
+    """
 
-    @_slots.default
-    def _as_many_as_connections(self) -> anyio.Semaphore:
-        return anyio.Semaphore(getattr(self.session.connector, "limit", 0) or 1_000_000, fast_acquire=True)
+    def __init__(self, session: aiohttp.ClientSession, max_body: int, clock: Clock, budget: int = _BUDGET) -> None:
+        self.session = session
+        self._max_body = max_body
+        self._at_once = min(max_body, LARGE - 1)
+        self._clock = clock
+        # Waiting inside of the session would count as the request's time.
+        self._slots = Slots(getattr(session.connector, "limit", 0) or 1_000_000)
+        self._bytes = BytesInFlight(budget)
+        self._threads = anyio.CapacityLimiter(_THREADS)
 
     async def send(self, request: Request, /) -> Response:
         """Send the request, once there is a connection for it, exactly as it is.
@@ -96,49 +132,82 @@ class HttpTransport:
             ResponseTooLargeError: The answer is larger than ``max_body``.
         """
         failure: ProviderError
-        try:
-            self._slots.acquire_nowait()
-        except anyio.WouldBlock:
-            await self._slots.acquire()
+        slots = self._slots
+        if slots.free:
+            slots.free -= 1
+        else:
+            await slots.enter()
+            sending = SENDING.get()
+            if sending is not None:
+                sending.began = self._clock.monotonic()  # what passed until now was waiting
         try:
             response = await self.session.request(
                 request.method,
-                URL(request.full_url if request.params else request.url, encoded=True),
+                # No name holds the whole URL: its query may have a signature, and a traceback would show it.
+                request.url
+                if not request.params and _PLAIN_URL.fullmatch(request.url)
+                else URL(request.full_url, encoded=True),
                 headers=request.headers,
                 data=request.body or None,
                 allow_redirects=False,
-                skip_auto_headers=("Content-Type",) if request.body else None,
+                skip_auto_headers=_NO_TYPE if request.body else None,
             )
             content = response.content
             try:
                 body = await content.readany()
-                if not content.at_eof() or len(body) > self.max_body:
-                    body = await self._read_on(body, response, request)
+                if not content.at_eof() or len(body) > self._at_once:
+                    return await self._read_on(body, response, request)
             except BaseException:
                 response.close()  # read to its end, it has given its connection back by itself
                 raise
-            return Response(response.status, response.headers, body, self.clock.now_ms())
+            return Response(response.status, response.headers, body, self._clock.now_ms())
         except ProviderError:
             raise
         except Exception as error:
             failure = self._map(error, request)
             failure.__cause__ = _without_headers(error)
         finally:
-            self._slots.release()
+            if slots.waiting:
+                slots.leave()
+            else:
+                slots.free += 1
         raise failure  # outside of the block: its ``__context__`` would keep the request's headers
 
-    async def _read_on(self, begun: bytes, response: aiohttp.ClientResponse, request: Request) -> bytes:
+    async def _read_on(self, begun: bytes, response: aiohttp.ClientResponse, request: Request) -> Response:
+        """Read what did not come at once; a large answer as the budget allows."""
         chunks, size = [begun], len(begun)
-        while size <= self.max_body:
+        expected = response.content_length or 0  # bytes as sent, perhaps compressed
+        while size < LARGE and expected < LARGE and size <= self._max_body:
             chunk = await response.content.readany()
             if not chunk:
-                return b"".join(chunks)
+                return Response(response.status, response.headers, b"".join(chunks), self._clock.now_ms())
             chunks.append(chunk)
             size += len(chunk)
+        reader, answer, counted = object(), None, 0
+        try:
+            while size <= self._max_body:
+                if max(size, expected) > counted:
+                    more = min(max(size, expected), self._max_body) - counted
+                    await self._bytes.take(reader, more)
+                    counted += more
+                chunk = await response.content.readany()
+                if not chunk:
+                    body = await self._in_thread(partial(b"".join, chunks))
+                    answer = Response(
+                        response.status, response.headers, body, self._clock.now_ms(), in_thread=self._in_thread
+                    )
+                    return answer
+                chunks.append(chunk)
+                size += len(chunk)
+        finally:
+            self._bytes.end(reader, answer)
         raise ResponseTooLargeError(
-            f"the answer of {request.host} has more than {self.max_body} bytes: ask for less, or raise max_body",
+            f"the answer of {request.host} has more than {self._max_body} bytes: ask for less, or raise max_body",
             status=response.status,
         )
+
+    async def _in_thread(self, work: Callable[[], T], /) -> T:
+        return await in_thread(work, self._threads)
 
     def _map(self, error: Exception, request: Request) -> ProviderError:
         """Give our error for a foreign one. ``TimeoutError`` is an ``OSError``."""
@@ -194,37 +263,3 @@ def _without_headers(error: Exception) -> Exception | None:
         error, (aiohttp.ClientResponseError, aiohttp.ServerDisconnectedError, aiohttp.ClientPayloadError)
     )
     return None if holds else error.with_traceback(None)
-
-
-def _host(url: str) -> str:
-    try:
-        return urlsplit(url).netloc.rpartition("@")[2]
-    except ValueError:
-        return ""
-
-
-@attrs.frozen
-class ClassifyTransport:
-    """Turns an answer that says "failed" into an error."""
-
-    inner: Transport
-    classify: Callable[[Response], ProviderError | None]
-    store: CredentialStore | Scrubber | None = None
-
-    async def send(self, request: Request, /) -> Response:
-        """Send, and raise what the answer means."""
-        response = await self.inner.send(request)
-        error = self.classify(response)
-        if 300 <= response.status < 400:
-            host = _host(response.headers.get("Location", "")) or "an unnamed place"
-            text = (
-                f"{request.host} redirects to {host}, which is refused: set the endpoint to where the service really is"
-            )
-            error = InvalidRequestError(text, status=response.status)
-        if error is None:
-            return response
-        error.request_id = error.request_id or response.headers.get("X-Request-Id", "")
-        if self.store is not None:
-            error.args = (self.store.scrub(error.message), *error.args[1:])
-            error.code, error.request_id = self.store.scrub(error.code), self.store.scrub(error.request_id)
-        raise error

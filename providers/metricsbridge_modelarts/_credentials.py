@@ -192,9 +192,7 @@ class KeyAuthenticator:
         )
         return Request(request.method, request.url, request.params, headers, request.body, request.operation)
 
-    def rejected(self, response: Response, /) -> bool:
-        """Tell whether the key was refused."""
-        return credential_rejected(response)
+    rejected = staticmethod(credential_rejected)
 
 
 def _login(settings: ModelArtsSettings, project: Mapping[str, str | None]) -> bytes:

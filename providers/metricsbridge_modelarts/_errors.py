@@ -107,10 +107,9 @@ def _first(fields: Mapping[str, Any], *names: str) -> str:
 
 def classify(response: Response, /) -> ProviderError | None:
     """Give the error that an answer means, or None for a success."""
-    cls = error_class(response.status)
-    if cls is None:
+    if response.status < 300:
         return None
-    return _error(cls, response)
+    return _error(error_class(response.status) or InvalidRequestError, response)
 
 
 def classify_v1(response: Response, /) -> ProviderError | None:

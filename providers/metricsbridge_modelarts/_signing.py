@@ -6,14 +6,13 @@ Source: API Gateway user guide, AK/SK signing; checked against the signer of ``h
 from __future__ import annotations
 
 import hashlib
-import hmac
 import re
 from typing import TYPE_CHECKING, Final, Self
 from urllib.parse import quote, unquote
 
 import attrs
 
-from metricsbridge.provider_kit import encode_query
+from metricsbridge.provider_kit import HmacKey, encode_query
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -42,35 +41,44 @@ class _Headers:
 
 @attrs.define(repr=False, eq=False)
 class SigningKey:
-    """A pair of access key and secret key that signs; it never shows itself."""
+    """A pair of access key and secret key that signs; it never shows itself.
+
+    Attributes:
+        last: What headers were signed last, and what they put into what is signed: within a second mostly the same.
+    """
 
     access_key: str
-    _secret_key: bytes
-    _last: tuple[tuple[tuple[str, str], ...], _Headers] | None = None
+    _key: HmacKey
+    last: tuple[tuple[tuple[str, str], ...], _Headers] | None = None
 
     @classmethod
     def of(cls, access_key: str, secret_key: str, /) -> Self:
         """Make the key."""
-        return cls(access_key, secret_key.encode())
+        return cls(access_key, HmacKey(secret_key.encode()))
 
-    def sign(self, text: str, /) -> str:
-        """Give the HMAC-SHA256 of a text, in hexadecimal."""
-        return hmac.digest(self._secret_key, text.encode(), "sha256").hex()
+    def sign(self, date: str, canonical: str, /) -> str:
+        """Give the signature of a canonical request, in hexadecimal.
+
+        Args:
+            date: When it was made, as ``DATE_FORMAT`` writes it.
+            canonical: Its text.
+        """
+        digest = hashlib.sha256(canonical.encode("utf-8", "surrogateescape")).hexdigest()
+        return self._key.sign(f"{ALGORITHM}\n{date}\n{digest}".encode())
 
     def names(self, headers: tuple[tuple[str, str], ...], /) -> _Headers:
-        """Give the part of what is signed that comes from the headers; within a second it is mostly the last one."""
-        if self._last is None or self._last[0] != headers:
-            values = {name.lower(): value.strip() for name, value in headers}
-            signed = sorted([name.lower() for name, _ in headers if "_" not in name])
-            listed = ";".join(signed)
-            made = _Headers(
-                head=f"{ALGORITHM} Access={self.access_key}, SignedHeaders={listed}, Signature=",
-                lines="\n" + "".join([f"{name}:{values[name]}\n" for name in signed]) + f"\n{listed}\n",
-                date=f"{ALGORITHM}\n{values['x-sdk-date']}\n",
-                content_hash=values.get("x-sdk-content-sha256", ""),
-            )
-            self._last = (headers, made)
-        return self._last[1]
+        """Give the part of what is signed that comes from the headers."""
+        values = {name.lower(): value.strip() for name, value in headers}
+        signed = sorted([name.lower() for name, _ in headers if "_" not in name])
+        listed = ";".join(signed)
+        made = _Headers(
+            head=f"{ALGORITHM} Access={self.access_key}, SignedHeaders={listed}, Signature=",
+            lines="\n" + "".join([f"{name}:{values[name]}\n" for name in signed]) + f"\n{listed}\n",
+            date=values["x-sdk-date"],
+            content_hash=values.get("x-sdk-content-sha256", ""),
+        )
+        self.last = (headers, made)
+        return made
 
     def __repr__(self) -> str:
         return "SigningKey(***)"
@@ -101,9 +109,11 @@ def authorization(
     Raises:
         KeyError: There is no ``X-Sdk-Date`` among the headers.
     """
-    names = key.names(tuple(headers.items()))
-    canonical = f"{_begin(method, path, params)}{names.lines}{_hash(names.content_hash, body)}"
-    return names.head + key.sign(names.date + _digest(canonical))
+    given, last = tuple(headers.items()), key.last
+    names = last[1] if last is not None and last[0] == given else key.names(given)
+    content = _hash(names.content_hash, body) if body else _EMPTY_BODY
+    canonical = f"{_begin(method, path, params)}{names.lines}{content}"
+    return names.head + key.sign(names.date, canonical)
 
 
 def signature(
@@ -129,8 +139,7 @@ def signature(
     Raises:
         KeyError: A signed header, or ``x-sdk-date``, is missing.
     """
-    canonical = canonical_request(method, path, params, headers, signed, body)
-    return key.sign(f"{ALGORITHM}\n{headers['x-sdk-date'].strip()}\n{_digest(canonical)}")
+    return key.sign(headers["x-sdk-date"].strip(), canonical_request(method, path, params, headers, signed, body))
 
 
 def canonical_request(
@@ -158,10 +167,6 @@ def _hash(given: str, body: bytes) -> str:
     if not body:
         return _EMPTY_BODY
     return given or hashlib.sha256(body).hexdigest()
-
-
-def _digest(canonical: str) -> str:
-    return hashlib.sha256(canonical.encode("utf-8", "surrogateescape")).hexdigest()
 
 
 @attrs.frozen(repr=False)

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Final, Self
 import attrs
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from metricsbridge.provider_kit import Job, JobStatus
     from metricsbridge_modelarts._settings import Anchor
 
@@ -85,10 +87,19 @@ class Anchoring:
         progress = job.payload if isinstance(job.payload, Progress) else None
         return cls(job.start_time_ms or 0, job.end_time_ms, anchor, everything, job.status.terminal, progress)
 
+    def first_times(self, counts: Sequence[int], received_ms: int, /) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Give ``first_ms`` of several series: the times of their first values, and how far each may be off."""
+        if counts and len(set(counts)) == 1:
+            first, error = self.first_ms(counts[0], received_ms)
+            return (first,) * len(counts), (error,) * len(counts)
+        found = [self.first_ms(count, received_ms) for count in counts]
+        return tuple([first for first, _ in found]), tuple([error for _, error in found])
+
     def first_ms(self, count: int, received_ms: int, *, interval_ms: int = MINUTE_MS) -> tuple[int, int]:
         """Give the time of the first of ``count`` values, and how far it may be off, both in ms."""
         start = self.start_ms // MINUTE_MS * MINUTE_MS
-        expected = (self._last_ms(count, received_ms, interval_ms) - start) // interval_ms + 1
+        last = self._last_ms(count, received_ms, interval_ms) if self.end_ms is None else self.end_ms
+        expected = (last - start) // interval_ms + 1
         missing = expected - count
         if self.end_ms is None and self.ended:  # nobody knows how many there should be
             if self.anchor == "end":
@@ -102,13 +113,11 @@ class Anchoring:
         return start, interval_ms if missing <= _SLACK else (missing + 1) * interval_ms
 
     def _last_ms(self, count: int, received_ms: int, interval_ms: int) -> int:
-        """Give a time in the last interval that the series can have a value of.
+        """Give a time in the last interval that a series can have a value of whose job has no end.
 
         A running job's current interval is not complete. How far it has come, the service's own account says best: our
         clock may be another one, and a state that is not known here may be one of an ended job.
         """
-        if self.end_ms is not None:
-            return self.end_ms
         progress = self.progress
         if progress is not None and progress.ran_ms is not None:
             ran_ms = progress.ran_ms + max(0, received_ms - progress.described_ms)

@@ -236,7 +236,6 @@ class ModelArtsV1:
         assert isinstance(reading, Reading)
         if reading.per == "job":
             response = await self._get(SHOW_VERSION, path)
-            arrays = decode_job(response.body)
         else:
             kind = "each" if reading.per == "device" else "all"
             try:
@@ -244,10 +243,7 @@ class ModelArtsV1:
             except NotFoundError as error:
                 error.args = (f"{error.message}; where pods are not served, set pod_metrics to 'probe' or 'no'",)
                 raise
-            arrays = decode_pod(response.body) if response.body else None
-        if arrays is None:
-            return SeriesBatch.empty()
-        return to_batch(arrays, call, response.received_ms, dialect=self._dialect)
+        return await response.decoded(_series, call, reading, response.received_ms, self._dialect)
 
     async def evaluations(self, job_id: str, /) -> Sequence[Evaluation]:
         """Give what ``model_metric_list`` says: an object, or text that holds one.
@@ -256,6 +252,11 @@ class ModelArtsV1:
             ProviderError: ``NotFoundError`` where there is no such job or version.
         """
         return evaluations_of(member_of((await self._get(SHOW_VERSION, _path(job_id))).body, "model_metric_list"))
+
+
+def _series(body: bytes, call: Call, reading: Reading, received_ms: int, dialect: Dialect) -> SeriesBatch:
+    arrays = decode_job(body) if reading.per == "job" else decode_pod(body) if body else None
+    return SeriesBatch.empty() if arrays is None else to_batch(arrays, call, received_ms, dialect=dialect)
 
 
 def _path(job_id: str) -> str:

@@ -41,7 +41,7 @@ from metricsbridge_modelarts._wire import JobPage, TrainingJob
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
 
-    from metricsbridge.provider_kit import JobSearch, Level, NamedArrays, Query, Transport
+    from metricsbridge.provider_kit import JobSearch, Level, Query, Transport
     from metricsbridge_modelarts._settings import Anchor, ModelArtsSettings
 
 SHOW_METRICS: Final = "ShowTrainingJobMetrics"
@@ -160,8 +160,7 @@ class ModelArts:
                 operation=SHOW_METRICS, targets=((job.id, task.id),), metrics=tuple(asked), window=query.window,
                 step_ms=MINUTE_MS, retention_ms=RETENTION_MS, payload=payload,
             )
-            for task in job.tasks
-            if query.selects(task)
+            for task in query.selected(job.tasks)
         ]  # fmt: skip
 
     async def fetch(self, call: Call, /) -> SeriesBatch:
@@ -171,7 +170,7 @@ class ModelArts:
         response = await self._transport.send(Request("GET", url, headers=self._headers, operation=SHOW_METRICS))
         if not response.body:
             return SeriesBatch.empty()
-        return to_batch(decode_number_arrays(response.body, _SCHEMA), call, response.received_ms)
+        return await response.decoded(to_batch, call, response.received_ms)
 
 
 def _job(item: TrainingJob, described_ms: int) -> Job:
@@ -191,29 +190,32 @@ def _job(item: TrainingJob, described_ms: int) -> Job:
     )
 
 
-def to_batch(arrays: NamedArrays, call: Call, received_ms: int, /) -> SeriesBatch:
-    """Give an answer's arrays as canonical series with inferred times; metrics outside the catalog pass through."""
+def to_batch(body: bytes, call: Call, received_ms: int, /) -> SeriesBatch:
+    """Give an answer as canonical series with inferred times; metrics outside the catalog pass through.
+
+    Raises:
+        DecodeError: The answer is not as documented.
+    """
+    arrays = decode_number_arrays(body, _SCHEMA)
     job, task = call.targets[0]
     anchoring = call.payload
     assert isinstance(anchoring, Anchoring)
     layout = _layout(arrays.names)
-    starts = {length: anchoring.first_ms(length, received_ms) for length in set(arrays.lengths)}
-    errors = tuple([starts[length][1] for length in arrays.lengths])
-    count = len(arrays.names)
+    firsts, errors = anchoring.first_times(arrays.lengths, received_ms)
     batch = SeriesBatch(
-        keys=tuple([SeriesKey(job, task, "", metric) for metric in layout.metrics]),
+        keys=SeriesKey.each(job, task, "", layout.metrics),
         unit=layout.units,
         interval_ms=layout.interval_ms,
         timing=layout.timing,
         time_error_ms=errors,
         statistic=layout.statistic,
         offsets=arrays.offsets,
-        times=regular_times(arrays.lengths, [starts[length][0] for length in arrays.lengths], MINUTE_MS),
+        times=regular_times(arrays.lengths, firsts, MINUTE_MS),
         values=arrays.values / (layout.divide[0] if layout.even else np.repeat(layout.divide, arrays.lengths)),
     )
     if anchoring.everything:
         return batch
-    return batch.select([index for index in range(count) if layout.metrics[index] in call.metrics])
+    return batch.select([index for index, metric in enumerate(layout.metrics) if metric in call.metrics])
 
 
 @attrs.frozen

@@ -7,13 +7,12 @@ Source: Alibaba Cloud OpenAPI guide, "Request structure and signature V3"; check
 from __future__ import annotations
 
 import hashlib
-import hmac
 import re
 from typing import TYPE_CHECKING, Final, Self
 
 import attrs
 
-from metricsbridge.provider_kit import encode_query
+from metricsbridge.provider_kit import HmacKey, encode_query
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -41,18 +40,18 @@ class SigningKey:
     """A pair of access key id and access key secret that signs; it never shows itself."""
 
     access_key_id: str
-    _access_key_secret: bytes
+    _key: HmacKey
     _last: tuple[tuple[str, ...], _Layout] | None = None
 
     @classmethod
     def of(cls, access_key_id: str, access_key_secret: str, /) -> Self:
         """Make the key."""
-        return cls(access_key_id, access_key_secret.encode())
+        return cls(access_key_id, HmacKey(access_key_secret.encode()))
 
     def sign(self, canonical: str, /) -> str:
         """Give the signature of a canonical request, in hexadecimal."""
         digest = hashlib.sha256(canonical.encode("utf-8", "surrogateescape")).hexdigest()
-        return hmac.digest(self._access_key_secret, f"{ALGORITHM}\n{digest}".encode(), "sha256").hex()
+        return self._key.sign(f"{ALGORITHM}\n{digest}".encode())
 
     def layout(self, names: tuple[str, ...], /) -> _Layout:
         """Give the order of headers of these names; from call to call it is mostly the last one."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
@@ -97,6 +98,7 @@ def within(window: Window, life: tuple[int | None, int | None], /) -> Window:
     return Window(window.start_ms, min(window.end_ms, window.start_ms + _MINUTE_MS))
 
 
+@lru_cache(maxsize=64)  # the calls of a collection ask for the same few windows
 def iso(time_ms: int, /) -> str:
     """Write an instant as both services do: ISO 8601 in whole seconds, UTC."""
     return datetime.fromtimestamp(time_ms // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -43,7 +43,7 @@ from metricsbridge_pai.cloudmonitor import CloudMonitor
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Sequence
 
-    from metricsbridge.provider_kit import Job, JobSearch, JobStatus, NamedSamples, Query, Transport
+    from metricsbridge.provider_kit import Job, JobSearch, JobStatus, Query, Response, Transport
     from metricsbridge_pai._jobs import Route
     from metricsbridge_pai._settings import PaiSettings
 
@@ -125,10 +125,10 @@ class PaiDlc:
         last_ms = -(-(now_ms if job.end_time_ms is None else job.end_time_ms) // step_ms) * step_ms
         first_ms = min(last_ms - step_ms, max(last_ms - _PROBE_MS, (job.start_time_ms or 0) // step_ms * step_ms))
         try:
-            body = await self._read(job.id, "CpuCoreUsage", first_ms, last_ms + step_ms, step_ms)
+            response = await self._read(job.id, "CpuCoreUsage", first_ms, last_ms + step_ms, step_ms)
         except (InvalidRequestError, NotFoundError, PermissionDeniedError):
             return "CloudMonitor"
-        return "GetJobMetrics" if sum(decode_sample_lists(body, _SCHEMA).lengths) else "CloudMonitor"
+        return "GetJobMetrics" if sum(decode_sample_lists(response.body, _SCHEMA).lengths) else "CloudMonitor"
 
     async def list_jobs(self, search: JobSearch, /) -> AsyncIterator[Job]:
         """Give the jobs that match, the newest first.
@@ -239,16 +239,16 @@ class PaiDlc:
             return await self._cloudmonitor.fetch(call, reading)
         assert isinstance(reading, PodReading)
         start_ms, end_ms = whole_steps(shifted(call.window, reading.shift_ms), reading.step_ms)
-        body = await self._read(call.targets[0][0], reading.type, start_ms, end_ms, reading.step_ms)
-        return pods_to_batch(decode_sample_lists(body, _SCHEMA), call, reading)
+        response = await self._read(call.targets[0][0], reading.type, start_ms, end_ms, reading.step_ms)
+        return await response.decoded(pods_to_batch, call, reading)
 
-    async def _read(self, job_id: str, metric_type: str, start_ms: int, end_ms: int, step_ms: int) -> bytes:
+    async def _read(self, job_id: str, metric_type: str, start_ms: int, end_ms: int, step_ms: int) -> Response:
         url = f"{self._url}/{path_segment(job_id, 'job id')}/metrics"
         params = (
             ("MetricType", metric_type), ("StartTime", iso(start_ms)), ("EndTime", iso(end_ms)),
             ("TimeStep", TIME_STEPS[step_ms]),
         )  # fmt: skip
-        return (await self._transport.send(Request("GET", url, params, operation=GET_JOB_METRICS))).body
+        return await self._transport.send(Request("GET", url, params, operation=GET_JOB_METRICS))
 
 
 def _matches(job: Job, search: JobSearch) -> bool:
@@ -261,8 +261,13 @@ def _matches(job: Job, search: JobSearch) -> bool:
     )
 
 
-def pods_to_batch(samples: NamedSamples, call: Call, reading: PodReading, /) -> SeriesBatch:
-    """Give an answer's pods as series of the call's tasks; pods that it does not ask for are left out."""
+def pods_to_batch(body: bytes, call: Call, reading: PodReading, /) -> SeriesBatch:
+    """Give an answer's pods as series of the call's tasks; pods that it does not ask for are left out.
+
+    Raises:
+        DecodeError: The answer is not as documented.
+    """
+    samples = decode_sample_lists(body, _SCHEMA)
     aliases, units = dict(reading.aliases), dict(reading.units)
     tasks = {task for _, task in call.targets}
     times, values = samples.times - reading.shift_ms, reading.conversion.apply(samples.values)

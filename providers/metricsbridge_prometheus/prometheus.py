@@ -211,9 +211,8 @@ class Prometheus:
             ("step", seconds(reading.step_ms)),
         )  # fmt: skip
         response = await self._send(QUERY_RANGE, params)
-        samples = decode_labelled_lists(response.body, MATRIX)
-        batch = to_batch(samples, call, reading, response.received_ms)
-        warnings = dict.fromkeys(reading.warnings + samples.warnings)
+        batch, told = await response.decoded(_series, call, reading, response.received_ms)
+        warnings = dict.fromkeys(reading.warnings + told)
         if not warnings:
             return batch
         said = "; ".join([shown(warning) for warning in [*warnings][:3]])
@@ -248,6 +247,12 @@ class Prometheus:
         body = encode_query(params).encode()
         request = Request("POST", f"{self._url}/{operation}", headers=self._headers, body=body, operation=operation)
         return await self._transport.send(request)
+
+
+def _series(body: bytes, call: Call, reading: Reading, received_ms: int) -> tuple[SeriesBatch, tuple[str, ...]]:
+    """Give the series of an answer, and its warnings."""
+    samples = decode_labelled_lists(body, MATRIX)
+    return to_batch(samples, call, reading, received_ms), samples.warnings
 
 
 def _call(job: Job, metric: str, window: Window, reading: Reading, pods: Sequence[str]) -> Call:

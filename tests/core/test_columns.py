@@ -320,3 +320,10 @@ def test_samples_in_order_are_not_copied():
     times, values = np.array([1, 2, 3]), np.array([1.0, 2.0, 3.0])
     assert sort_samples(times, values)[0] is times
     assert sort_samples(times, values)[1] is values
+
+
+def test_keys_of_several_metrics_are_what_they_are_one_by_one():
+    made = SeriesKey.each("job", "task", "0", ("b", "a", "b"))
+    assert made == tuple([SeriesKey("job", "task", "0", metric) for metric in ("b", "a", "b")])
+    assert [hash(key) for key in made] == [hash(SeriesKey("job", "task", "0", key.metric)) for key in made]
+    assert SeriesKey.each("job", "task", "", ()) == ()

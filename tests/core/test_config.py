@@ -68,7 +68,7 @@ def test_an_unknown_setting_is_refused_with_the_one_that_was_meant(name, meant):
 
 def test_an_unknown_setting_like_no_other_is_refused_with_a_list():
     text = problems(region="r1", zzzzzz=1)
-    assert text.startswith("zzzzzz: unknown; there are anchor, ca_file, client_cert,")
+    assert text.startswith("zzzzzz: unknown; there are anchor, bytes_in_flight, ca_file,")
     known = {field.name for cls in (Settings, ConnectionSettings) for field in attrs.fields(cls)}
     assert set(text.partition("there are ")[2].split(", ")) == known
 
@@ -93,7 +93,7 @@ def test_all_problems_are_in_one_message():
     }
 
 
-@pytest.mark.parametrize("name", ["timeout", "max_body", "concurrency"])
+@pytest.mark.parametrize("name", ["timeout", "max_body", "concurrency", "bytes_in_flight"])
 @pytest.mark.parametrize("value", [0, -1, "-7"])
 def test_a_common_number_is_more_than_zero(name, value):
     assert problems(region="r1", **{name: value}) == f"{name}: expected more than 0"

@@ -1,4 +1,5 @@
 import copy
+import hmac
 import logging
 import pickle
 import traceback
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from rich.pretty import pretty_repr
 
 from metricsbridge.protocols import Credential
-from metricsbridge.secret import Secret
+from metricsbridge.secret import HmacKey, Secret
 
 HIDDEN = "hunter2-hunter2"
 
@@ -102,3 +103,22 @@ def test_a_secret_is_never_changed():
 @pytest.mark.parametrize("clone", [lambda s: pickle.loads(pickle.dumps(s)), copy.copy, copy.deepcopy])
 def test_a_copy_and_a_pickle_keep_the_text_for_another_process(clone):
     assert clone(Settings("r", Secret(HIDDEN))) == Settings("r", Secret(HIDDEN))
+
+
+@given(st.binary(max_size=200), st.binary(max_size=300))
+def test_a_key_signs_as_the_standard_library_does(key, message):
+    signer = HmacKey(key)
+    for text in (message, b"", message):
+        assert signer.sign(text) == hmac.digest(key, text, "sha256").hex()
+
+
+@pytest.mark.parametrize("size", [63, 64, 65, 1000])
+def test_keys_about_as_long_as_a_block_sign_right(size):
+    assert HmacKey(b"k" * size).sign(b"text") == hmac.digest(b"k" * size, b"text", "sha256").hex()
+
+
+def test_a_key_that_signs_never_shows_itself():
+    key = HmacKey(HIDDEN.encode())
+    shown = f"{key} {key!r} {[key]} {attrs.asdict(Settings('r', key))} {dir(key)} {pretty_repr(key)}"
+    assert HIDDEN not in shown
+    assert repr(key) == "HmacKey(***)"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import gzip
 import ssl
+import threading
 import traceback
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
@@ -12,6 +14,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import trustme
 from aioresponses import aioresponses
+from hypothesis import given
+from hypothesis import strategies as st
+from yarl import URL
 
 from metricsbridge.config import ConnectionSettings
 from metricsbridge.errors import (
@@ -25,8 +30,9 @@ from metricsbridge.errors import (
     TransportError,
 )
 from metricsbridge.http import Request, Response, classify_by_status
+from metricsbridge.runtime._answers import ClassifyTransport
 from metricsbridge.runtime._clock import SystemClock
-from metricsbridge.runtime._transport import ClassifyTransport, HttpTransport, open_session
+from metricsbridge.runtime._transport import _PLAIN_URL, LARGE, HttpTransport, open_session
 from servers import answers, http, read_request, tcp_server
 
 if TYPE_CHECKING:
@@ -37,7 +43,7 @@ if TYPE_CHECKING:
 async def transport(**settings: Any) -> AsyncIterator[HttpTransport]:
     connection = ConnectionSettings(**settings)
     async with open_session(connection) as session:
-        yield HttpTransport(session, connection.max_body, SystemClock())
+        yield HttpTransport(session, connection.max_body, SystemClock(), connection.bytes_in_flight)
 
 
 async def failure_of(url: str, **settings: Any) -> ProviderError:
@@ -258,7 +264,7 @@ async def test_waiting_for_a_connection_is_not_part_of_a_requests_time() -> None
         await arrived.wait()
         second = asyncio.ensure_future(opened.send(Request("GET", url)))
         await asyncio.sleep(0)
-        assert opened._slots.statistics().tasks_waiting == 1
+        assert len(opened._slots.waiting) == 1
         turn.set()
         assert (await first).body == (await second).body == b"x"
 
@@ -321,3 +327,62 @@ async def test_a_redirect_to_anywhere_is_refused(place: str) -> None:
 async def test_a_connection_is_not_waited_for_as_long_as_an_answer(timeout: float, connect: float) -> None:
     async with open_session(ConnectionSettings(timeout=timeout)) as session:
         assert (session.timeout.total, session.timeout.connect) == (timeout, connect)
+
+
+async def decode_thread(body: bytes, **settings: Any) -> int:
+    async with tcp_server(answers(http("200 OK", body))) as url, transport(**settings) as opened:
+        response = await opened.send(Request("GET", url))
+        assert response.body == body
+        return await response.decoded(lambda given: threading.get_ident() if given == body else -1)
+
+
+async def test_a_large_answer_is_decoded_in_a_thread_and_a_small_one_at_once() -> None:
+    assert await decode_thread(b"x" * 1000) == threading.get_ident()
+    assert await decode_thread(b"x" * (LARGE - 1)) == threading.get_ident()
+    assert await decode_thread(b"x" * LARGE) not in (threading.get_ident(), -1)
+
+
+async def test_an_answer_larger_than_the_budget_arrives_all_the_same() -> None:
+    assert await decode_thread(b"x" * 2 * LARGE, bytes_in_flight=1000) not in (threading.get_ident(), -1)
+
+
+async def test_large_answers_are_counted_until_nobody_holds_them() -> None:
+    body = b"x" * LARGE
+    async with tcp_server(answers(http("200 OK", body))) as url, transport() as opened:
+        response = await opened.send(Request("GET", url))
+        assert opened._bytes.held == LARGE
+        del response
+        gc.collect()
+        assert opened._bytes.held == 0
+        with pytest.raises(ResponseTooLargeError):
+            opened._max_body = LARGE - 1
+            await opened.send(Request("GET", url))
+        assert opened._bytes.held == 0
+
+
+async def test_a_compressed_answer_is_counted_as_it_unfolds() -> None:
+    body = b"x" * 3 * LARGE
+    packed = http("200 OK", gzip.compress(body), "Content-Encoding: gzip")
+    async with tcp_server(answers(packed)) as url, transport() as opened:
+        response = await opened.send(Request("GET", url))
+        assert (len(response.body), opened._bytes.held) == (len(body), len(body))
+
+
+PATHS = st.lists(st.text("abzAZ09_~-.%2", max_size=6), max_size=4).map("/".join)
+
+
+@given(PATHS, st.sampled_from(["http://127.0.0.1:80", "https://host.example", "http://HOST.example", "http://[::1]"]))
+def test_a_url_that_is_taken_as_it_is_stays_what_it_is(path: str, origin: str) -> None:
+    url = f"{origin}/{path}"
+    if _PLAIN_URL.fullmatch(url):
+        parsed = URL(url)
+        assert (parsed.raw_path_qs, parsed.host_port_subcomponent) == (
+            URL(url, encoded=True).raw_path_qs,
+            URL(url, encoded=True).host_port_subcomponent,
+        )
+
+
+def test_a_plain_url_is_one_that_is_taken_as_it_is() -> None:
+    assert _PLAIN_URL.fullmatch("http://127.0.0.1:8080/v2/0123/training-jobs/job-1/metrics/worker-0.a")
+    for odd in ("http://h/a%2Fb", "http://h/../b", "http://h/a/.", "http://u@h/a", "http://h/a?b=c", "http://h/ü"):
+        assert not _PLAIN_URL.fullmatch(odd)

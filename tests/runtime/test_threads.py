@@ -1,0 +1,139 @@
+"""What would hold up the event loop is done in threads, and nothing else changes by it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+import time
+from typing import Any
+
+import anyio
+import numpy as np
+import pytest
+from anyio.lowlevel import checkpoint
+
+import metricsbridge as mb
+from fake_provider import MINUTE, WINDOW, FakeProvider
+from metricsbridge.collection import assemble
+from metricsbridge.runtime import _run, _threads
+from metricsbridge.series import _kernel
+from metricsbridge.testing import FakeClock
+from static_service import serve_static
+
+JOBS = {f"job-{i}": [f"worker-{t}" for t in range(i % 3 + 1)] for i in range(5)}
+REFS = [f"x/{job}" for job in JOBS]
+
+
+def collector(provider: FakeProvider) -> mb.Collector:
+    return mb.Collector({"x": provider}, clock=FakeClock(10 * MINUTE))
+
+
+def answer(call: mb.Call) -> Any:
+    """Answer with what is delivered, absent or failed by turns."""
+    number = int(call.targets[0][0][-1])
+    if number == 0:
+        return mb.ServiceUnavailableError("down")
+    return FakeProvider.default_answer(call) if number % 2 else mb.SeriesBatch.empty()
+
+
+async def test_large_batches_come_to_the_same_as_small_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    results = []
+    for many in (_threads.MANY, 0):
+        monkeypatch.setattr(_run, "MANY", many)
+        monkeypatch.setattr(_threads, "MANY", many)
+        provider = FakeProvider(JOBS)
+        provider.answer = answer
+        results.append(await collector(provider).collect(REFS, window=WINDOW))
+    inline, threaded = results
+    assert threaded.series.keys == inline.series.keys
+    assert threaded.series.source == inline.series.source == "x"
+    assert np.array_equal(threaded.series.times, inline.series.times)
+    assert np.array_equal(threaded.series.values, inline.series.values)
+    assert threaded.absences == inline.absences
+    assert [failure.targets for failure in threaded.failures] == [failure.targets for failure in inline.failures]
+
+
+async def test_large_batches_are_clipped_and_put_together_in_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    clip, threads = mb.SeriesBatch.clip, set[int]()
+
+    def noted(batch: mb.SeriesBatch, window: mb.Window, /) -> mb.SeriesBatch:
+        threads.add(threading.get_ident())
+        return clip(batch, window)
+
+    def assembled(*given: Any) -> mb.Collection:
+        threads.add(threading.get_ident())
+        return assemble(*given)
+
+    monkeypatch.setattr(mb.SeriesBatch, "clip", noted)
+    monkeypatch.setattr(_threads, "assemble", assembled)
+    for many, own in ((10**9, True), (1, False)):
+        monkeypatch.setattr(_run, "MANY", many)
+        monkeypatch.setattr(_threads, "MANY", many)
+        threads.clear()
+        result = await collector(FakeProvider(JOBS)).collect(REFS, window=WINDOW)
+        assert len(result.series)
+        assert (threads == {threading.get_ident()}) is own
+        assert (threading.get_ident() in threads) is own
+
+
+async def test_a_part_whose_reader_is_cancelled_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_threads, "MANY", 0)
+    units = set()
+    async with collector(FakeProvider(JOBS)).stream(REFS, window=WINDOW) as parts:
+        while not parts._outcomes:
+            await checkpoint()
+        with anyio.CancelScope() as scope:
+            scope.cancel()
+            await anext(parts)
+        assert scope.cancelled_caught
+        async for part in parts:
+            units.update([(key.job, key.task, key.metric) for key in part.series.keys])
+            assert not part.failures
+    assert len(units) == 2 * sum(len(tasks) for tasks in JOBS.values())
+
+
+LARGE_POINTS = 700_000
+"""Values of each of six metrics: 25 MB, of which decoding alone takes several times as long as may pass here."""
+
+MOST_S = 0.1
+"""Processor time of the longest callback: some 5 ms where large answers are worked on in threads; about half a second
+where they are not. Both grow on a busy machine, but not to twenty times as much."""
+
+
+@pytest.fixture
+def callbacks(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Note the seconds of processor time of each callback of the event loop."""
+    taken: list[float] = []
+    original = asyncio.Handle._run  # type: ignore[attr-defined]  # there is no public way to time callbacks
+
+    def run(handle: Any) -> Any:
+        begun = time.thread_time()
+        try:
+            return original(handle)
+        finally:
+            taken.append(time.thread_time() - begun)
+
+    monkeypatch.setattr(asyncio.Handle, "_run", run)
+    return taken
+
+
+@pytest.mark.skipif(_kernel.COMPILED is None, reason="without the kernel answers of this size take too long in a test")
+async def test_no_answer_however_large_holds_up_the_event_loop(callbacks: list[float]) -> None:
+    values = ",".join([f"{10 + index % 90}.5" for index in range(LARGE_POINTS)])
+    entries = ",".join([f'{{"metric":"{name}","value":[{values}]}}' for name in ("cpuUsage", "memUsage", "gpuUtil")])
+    body = f'{{"metrics":[{entries}]}}'.encode()
+    status = {"phase": "Completed", "start_time": 60_000, "duration": LARGE_POINTS * MINUTE, "tasks": ["a", "b"]}
+    details = json.dumps({"metadata": {"id": "j", "name": "j", "create_time": 60_000}, "status": status, "spec": {}})
+
+    def answered(path: str) -> bytes:
+        return body if "/metrics/" in path else details.encode()
+
+    with serve_static(answered) as url:
+        provider = mb.open_provider("modelarts", endpoint=url, project_id="p", access_key="AK", secret_key="an example")
+        async with mb.Collector({"hw": provider}) as opened:
+            await checkpoint()  # the body was made in the callback before
+            callbacks.clear()
+            result = await opened.collect("hw/j")
+    assert len(result.series.values) == 2 * 3 * LARGE_POINTS
+    assert max(callbacks) < MOST_S
