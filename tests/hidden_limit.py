@@ -35,7 +35,7 @@ LEFT_OUT_S = 10.0
 PHASES = ((60.0, 20.0), (60.0, 5.0), (60.0, 50.0))
 """Seconds, and the requests per second that the service takes during them."""
 
-_TURNS = 30
+_TURNS = 15
 """So many turns of the event loop let everyone do what can be done at one moment."""
 
 
@@ -62,10 +62,12 @@ class SteppedClock:
         return nullcontext(anyio.CancelScope())
 
     async def drive(self, until: float) -> None:
-        """Let the time pass."""
+        """Let the time pass, as long as somebody sleeps."""
         while self._now < until:
             for _ in range(_TURNS):
                 await anyio.lowlevel.checkpoint()
+            if not self._sleepers:
+                return
             self._now, _, event = heapq.heappop(self._sleepers)
             event.set()
 
