@@ -46,8 +46,8 @@ class ConnectionSettings:
         timeout: Seconds that one request may take, answer included.
         max_body: Bytes that one answer may have, after decompression.
         concurrency: Requests in flight at once.
-        limits: Operation to rate, such as ``{"ShowTrainingJobMetrics" = "50/s"}``; "*" is every other operation, and
-            "unlimited" lifts a limit.
+        limits: Operation to rate, such as ``{"ShowTrainingJobMetrics" = "50/s"}``, that is never exceeded; "*" is every
+            other operation, and "unlimited" lifts a limit. What refusals teach may be lower.
     """
 
     ca_file: Path | None = None
