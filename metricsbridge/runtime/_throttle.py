@@ -111,9 +111,7 @@ class Throttle:
         return max(0.0, self._paused_until - now)
 
     def wait_s(self, now: float, /) -> float:
-        """Give the seconds until the next request may be sent."""
-        if self._paused_until > now:
-            return self._paused_until - now
+        """Give the seconds until the next request may be sent; no pause ends later."""
         return 0.0 if self.open or self._at_once >= 1 else max(0.0, self._next - now)
 
     def take(self, now: float, came: float, /) -> None:
@@ -178,7 +176,7 @@ class Throttle:
             self._pause(now + (hint_s or 0.0))
             return
         before = START_PER_S if self.open else self._learned
-        learned = max(self._proved(now), before / 4, _LOWEST_PER_S)
+        learned = max(self._proved(now), before / 2, _LOWEST_PER_S)  # it may have been for another reason than the rate
         self._noticed = now
         self._empty_count = self.count
         self._marks.clear()

@@ -213,7 +213,7 @@ async def test_what_was_learned_is_shared_with_the_quota() -> None:
     ask = Request("GET", "http://x", operation="Op")
     with pytest.raises(ThrottledError):
         await limited(Service(ThrottledError("no")), clock, quota, Op="40/s").send(ask)
-    assert quota.controller("me", "Op", None).per_second < 20
+    assert quota.controller("me", "Op", None).per_second < 30
     assert quota.controller("me", "Other", None).per_second == 20
 
 
