@@ -175,8 +175,9 @@ class Throttle:
         if self._noticed is not None and (sent is None or sent <= self._noticed):  # of the same event
             self._pause(now + (hint_s or 0.0))
             return
-        before = START_PER_S if self.open else self._learned
-        learned = max(self._proved(now), before / 2, _LOWEST_PER_S)  # it may have been for another reason than the rate
+        # Where nothing was known there is nothing to halve. A refusal may have another reason than the rate.
+        least = START_PER_S if self.open or self._searching else max(self._learned / 2, _LOWEST_PER_S)
+        learned = max(self._proved(now), least)
         self._noticed = now
         self._empty_count = self.count
         self._marks.clear()

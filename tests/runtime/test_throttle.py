@@ -113,7 +113,7 @@ def test_an_unknown_service_that_gets_slow_is_not_asked_faster() -> None:
 
 
 @pytest.mark.parametrize(
-    ("accepted", "seconds", "rate"), [(20, 0.0, 20), (100, 1.0, 50), (132, 10.0, 12), (0, 0.0, 10)]
+    ("accepted", "seconds", "rate"), [(20, 0.0, 20), (100, 1.0, 50), (330, 10.0, 30), (0, 0.0, 20)]
 )
 def test_the_first_refusal_tells_the_rate_of_a_bucket_that_was_full(accepted, seconds, rate) -> None:
     throttle = refused_after(accepted, seconds)
@@ -121,7 +121,7 @@ def test_the_first_refusal_tells_the_rate_of_a_bucket_that_was_full(accepted, se
 
 
 def test_between_two_refusals_the_rate_is_exact() -> None:
-    throttle = refused_after(10, 0.25)  # 8 a second at least, and half of 20
+    throttle = refused_after(10, 0.25, 12.0)  # 8 a second at least
     for number in range(54):
         throttle.accepted(101.5 + number / 8, 101.4 + number / 8)
     throttle.refused(100.5 + 9.0, 105.0, None)
