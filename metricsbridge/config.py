@@ -48,8 +48,8 @@ class ConnectionSettings:
         concurrency: Requests in flight at once.
         bytes_in_flight: Bytes of large answers in flight at once, from their reading until they are decoded; one
             answer may always be read.
-        limits: Operation to rate, such as ``{"ShowTrainingJobMetrics" = "50/s"}``; "*" is every other operation, and
-            "unlimited" lifts a limit.
+        limits: Operation to rate, such as ``{"ShowTrainingJobMetrics" = "50/s"}``, that is never exceeded; "*" is every
+            other operation, and "unlimited" lifts a limit. What refusals teach may be lower.
     """
 
     ca_file: Path | None = None

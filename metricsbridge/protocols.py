@@ -241,7 +241,8 @@ class ProviderSpec:
             other errors, which often quote the value, are left out.
         connect: Makes the provider from checked settings and the transport; the one place for I/O at opening.
         authenticator: Makes the authenticator from the settings.
-        limits: Operation to the limit that the vendor documents.
+        limits: Operation to the limit that the vendor documents; it is never exceeded, unless a user sets another.
+            Leave out what is not documented: it is learned.
         classify: Gives the error that an answer means, or None for a success; also for a 200 that says "failed".
         description: One line for people: which service this is.
         provider: The class that ``connect`` makes: which of the ``Supports…`` protocols it has is read from it.

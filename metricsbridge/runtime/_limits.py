@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import math
+from collections import deque
 from typing import TYPE_CHECKING, Final
 
+import anyio
 import attrs
 
-from metricsbridge.errors import ThrottledError
+from metricsbridge.errors import ProviderError, ThrottledError
 from metricsbridge.runtime._context import CURRENT
+from metricsbridge.runtime._throttle import TIMER_S, Throttle
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,75 +18,86 @@ if TYPE_CHECKING:
     from metricsbridge.http import Request, Response
     from metricsbridge.protocols import Clock, Rate, Transport
 
-_TIMER_S: Final = 0.001
-"""Shorter waits are skipped: no timer is that exact. The slot stays reserved, so the mean rate holds."""
-
 LONGEST_PAUSE_S: Final = 300.0
 """For a longer pause nobody waits: whoever comes meanwhile fails at once."""
 
-_UNHINTED_PAUSE_S: Final = 1.0
-"""How long everyone pauses after a throttle answer that names no wait."""
+_MARK_EVERY: Final = 64
+"""While nothing is held back, the time is looked at only after so many answers; a power of two."""
+
+
+@attrs.define(eq=False)
+class _Turn:
+    """One who waits: for the turn, then for the time."""
+
+    came: float
+    first: anyio.Event = attrs.field(factory=anyio.Event)
+    nap: anyio.CancelScope | None = None
 
 
 class RateController:
-    """Spaces the requests of one operation evenly, and pauses all of them when the vendor says so."""
+    """Lets the requests of one operation go at the rate of its throttle, first come, first served.
 
-    def __init__(self, per_second: float) -> None:
-        self._interval_s = 1 / per_second
-        self._next_slot = -math.inf
-        self._paused_until = -math.inf
+    Only the first of those who wait looks at the time; nobody has a slot before it is there, so whoever is cancelled
+    has nothing to give back.
+
+    Args:
+        ceiling: Requests per second that are never exceeded; infinite for none; None where no limit is known.
+    """
+
+    __slots__ = ("_queue", "throttle")
+
+    def __init__(self, ceiling: float | None) -> None:
+        self.throttle = Throttle(ceiling)
+        self._queue: deque[_Turn] = deque()
 
     @property
     def per_second(self) -> float:
-        """The rate that is held."""
-        return math.inf if self._interval_s == 0 else 1 / self._interval_s
+        """The rate at which requests are let go now; infinite where nothing is held back."""
+        return self.throttle.per_second
 
-    def lower(self, per_second: float, /) -> None:
-        """Take a lower rate; a higher one is not taken: whoever shares an account keeps to the strictest word."""
-        self._interval_s = max(self._interval_s, 1 / per_second)
-
-    @property
-    def idle(self) -> bool:
-        """Whether nobody ever needs to wait: no rate is held and no pause was asked for."""
-        return not self._interval_s and self._paused_until == -math.inf
-
-    async def acquire(self, clock: Clock, /) -> None:
-        """Wait for a slot; cancelled while waiting, it gives the slot back.
-
-        A slot that a pause swallows is lost: whoever had it takes another one, so nothing bursts when the pause ends.
+    async def acquire(self, clock: Clock, /) -> float:
+        """Wait for a slot, and give the time at which it was there.
 
         Raises:
             ThrottledError: The vendor asked for a pause that is too long to wait for.
         """
-        while True:
-            now = clock.monotonic()
-            pause = self._paused_until - now
-            if pause > LONGEST_PAUSE_S:
-                raise ThrottledError(f"the service asks to wait for {pause:.0f} s more", retry_after_s=pause)
-            if pause > 0:
-                await clock.sleep(pause)
-                continue
-            if not self._interval_s:
-                return
-            slot = max(self._next_slot, now)
-            self._next_slot = slot + self._interval_s
-            if slot - now <= _TIMER_S:
-                return
-            try:
-                await clock.sleep(slot - now)
-            except BaseException:
-                self._next_slot -= self._interval_s
-                raise
-            if self._paused_until <= clock.monotonic():
-                return
+        now = clock.monotonic()
+        if not self._queue and self.throttle.wait_s(now) <= TIMER_S:
+            self.throttle.take(now, now)
+            return now
+        turn = _Turn(now)
+        self._queue.append(turn)
+        try:
+            if self._queue[0] is not turn:
+                await turn.first.wait()
+            while True:
+                now = clock.monotonic()
+                pause = self.throttle.pause_s(now)
+                if pause > LONGEST_PAUSE_S:
+                    raise ThrottledError(f"the service asks to wait for {pause:.0f} s more", retry_after_s=pause)
+                wait = self.throttle.wait_s(now)
+                if wait <= TIMER_S:
+                    self.throttle.take(now, turn.came)
+                    return now
+                with anyio.CancelScope() as turn.nap:
+                    await clock.sleep(wait)
+                turn.nap = None
+        finally:
+            self._queue.remove(turn)
+            if self._queue:
+                self._queue[0].first.set()
 
-    def pause(self, clock: Clock, seconds: float, /) -> None:
-        """Let nobody begin for so many seconds."""
-        self._paused_until = max(self._paused_until, clock.monotonic() + seconds)
+    def accepted(self, clock: Clock, sent: float, /) -> None:
+        """Learn from an answer to what was sent then; it may let the first of those who wait go at once."""
+        now = clock.monotonic()
+        self.throttle.accepted(now, sent)
+        nap = self._queue[0].nap if self._queue else None
+        if nap is not None and self.throttle.wait_s(now) <= TIMER_S:
+            nap.cancel()
 
 
 class Quota:
-    """Holds the rate controllers by (account, operation).
+    """Holds the rate controllers by (account, operation), and what they have learned.
 
     Each provider has its own unless one is passed: several collectors that use one account share its quota by sharing
     this object. It belongs to one event loop at a time.
@@ -93,19 +106,25 @@ class Quota:
     def __init__(self) -> None:
         self._controllers: dict[tuple[str, str], RateController] = {}
 
-    def controller(self, account: str, operation: str, per_second: float, /) -> RateController:
-        """Give the controller of an operation; the lowest of the rates asked for holds."""
+    def controller(self, account: str, operation: str, ceiling: float | None, /) -> RateController:
+        """Give the controller of an operation.
+
+        Args:
+            account: Whose calls are counted.
+            operation: The vendor's name of the call.
+            ceiling: Requests per second, infinite for no limit, None where none is known; the lowest asked for holds.
+        """
         controller = self._controllers.get((account, operation))
         if controller is None:
-            controller = self._controllers[account, operation] = RateController(per_second)
-        elif per_second < controller.per_second:
-            controller.lower(per_second)
+            controller = self._controllers[account, operation] = RateController(ceiling)
+        elif ceiling is not None:
+            controller.throttle.lower(ceiling)
         return controller
 
 
 @attrs.frozen
 class LimitTransport:
-    """Waits for its turn before each attempt."""
+    """Waits for its turn before each attempt, and tells the operation's throttle what came of it."""
 
     inner: Transport
     account: str
@@ -115,22 +134,31 @@ class LimitTransport:
     _controllers: dict[str, tuple[Quota, RateController]] = attrs.field(init=False, factory=dict)
 
     async def send(self, request: Request, /) -> Response:
-        """Send when the operation's turn has come; after a throttle answer the operation pauses for everyone."""
+        """Send when the operation's turn has come; after a refusal the operation pauses for everyone."""
         context = CURRENT.get()
         quota = self.quota if context is None or context.quota is None else context.quota
         known = self._controllers.get(request.operation)
         if known is None or known[0] is not quota:
             rate = self.rates.get(request.operation) or self.rates.get("*")
-            per_second = math.inf if rate is None else rate.per_second
-            known = (quota, quota.controller(self.account, request.operation, per_second))
+            ceiling = None if rate is None else rate.per_second
+            known = (quota, quota.controller(self.account, request.operation, ceiling))
             self._controllers[request.operation] = known
         controller = known[1]
-        if not controller.idle:
-            await controller.acquire(self.clock)
+        throttle = controller.throttle
+        sent = None if throttle.open else await controller.acquire(self.clock)
         try:
-            return await self.inner.send(request)
-        except ThrottledError as error:
-            if not error.retried:  # another operation's: the log-in's
-                raise
-            controller.pause(self.clock, _UNHINTED_PAUSE_S if error.retry_after_s is None else error.retry_after_s)
+            response = await self.inner.send(request)
+        except ProviderError as error:
+            if isinstance(error, ThrottledError):
+                if error.retried:  # else it is another operation's: the log-in's
+                    throttle.refused(self.clock.monotonic(), sent, error.retry_after_s)
+            elif sent is not None and error.status is not None and error.status < 500:
+                controller.accepted(self.clock, sent)  # whatever is wrong with it, it was let through
             raise
+        if sent is not None:
+            controller.accepted(self.clock, sent)
+        else:
+            throttle.count += 1
+            if not throttle.count % _MARK_EVERY:
+                throttle.mark(self.clock.monotonic())
+        return response

@@ -169,4 +169,5 @@ def test_importing_the_library_imports_no_provider_no_http_library_and_no_comman
     assert [n for n in imported if n.startswith("metricsbridge.runtime._")] == [
         "metricsbridge.runtime._context",
         "metricsbridge.runtime._limits",
+        "metricsbridge.runtime._throttle",
     ]

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from metricsbridge.testing.fleet import FleetJob
 
-NOW = 1_760_000_012_345
+NOW = 1_759_999_980_345  # early in a minute, which the waits after many refusals do not outlast
 MINUTE = 60_000
 OFFSET = 26_587
 POD_METRICS = [name for name in mb.METRICS if name.endswith((".utilization", ".rate")) and "npu" not in name]

@@ -1,0 +1,202 @@
+"""How fast one operation may be called: what was told of it, and what its answers teach. Pure: time is passed in.
+
+A service is taken for a token bucket: tokens come in at its rate, a second's worth of them is kept, and each request
+takes one. That makes three things sure, as long as the rate stays:
+
+* what it accepted in any stretch of W seconds came in during W + 1 seconds at most: so the rate is at least that much;
+* what it accepted from one refusal to the next, each of which finds the bucket empty, is the rate itself;
+* whoever is refused may pause for a second and lose nothing: the tokens are kept meanwhile.
+
+So the rate is known well after the first refusal and exactly after the second. From then on requests are spaced evenly,
+a little faster than the service gives tokens, so that a refusal comes again after about ``_PROBE_S`` seconds or
+``_PROBE_CALLS`` requests, whichever takes longer, and none would mean that the service has become faster. Nothing short
+of a refusal tells that it has not, so there is no way with fewer.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+START_PER_S: Final = 20.0
+"""Where an operation starts of which no limit is known."""
+
+BURST_S: Final = 1.0
+"""So many seconds' worth of requests a service is taken to let through at once."""
+
+TIMER_S: Final = 0.001
+"""Shorter waits are skipped: no timer is that exact. The slot stays taken, so the mean rate holds."""
+
+_AT_ONCE: Final = 10
+"""So many requests go at once to a service of which nothing is known (as many as RFC 6928 lets TCP begin with)."""
+
+_ADMITTED: Final = 1.25
+"""Each answer of such a service admits so many more."""
+
+_ENOUGH: Final = 128
+"""When so many are admitted that nobody sends, the service is taken to have no limit, until it refuses."""
+
+_LATE_S: Final = 0.1
+"""A sleeper that wakes late, but not later than this, does not put off those behind it."""
+
+_LOWEST_PER_S: Final = 0.05
+"""However much is refused, so often is asked."""
+
+_PROBE_S, _PROBE_CALLS = 7.0, 66.0
+"""So far apart are the refusals by which a learned rate is known to hold."""
+
+_FIRST, _MORE = 0.6, 0.95
+"""Of 1 / ``_PROBE_S``: how much faster than the learned rate it goes with a full bucket, and more with an empty one."""
+
+_BRIM_S: Final = 1.25
+"""So many seconds' worth beyond the learned rate, accepted, prove that it is too low."""
+
+_SURGE: Final = 2.0
+"""So many times the learned rate it goes while that is being proved too low."""
+
+_STEPS: Final = 64
+"""So many moments are remembered at most, from which what was accepted is counted."""
+
+
+class Throttle:
+    """The rate of one operation, for everyone who calls it.
+
+    Args:
+        ceiling: Requests per second that are never exceeded; infinite for none; None where no limit is known, which
+            begins carefully.
+
+    Attributes:
+        open: Whether nobody ever needs to wait, so that nothing needs to be asked.
+        count: Requests that the service has let through.
+    """
+
+    __slots__ = (
+        "_at_once", "_ceiling", "_empty_at", "_empty_count", "_learned", "_least_s", "_marks", "_next", "_noticed",
+        "_paused_until", "_searching", "_seen", "_slow", "_surging", "_used", "count", "open",
+    )  # fmt: skip
+
+    def __init__(self, ceiling: float | None) -> None:
+        self.open = ceiling == math.inf
+        self.count = 0
+        self._ceiling = math.inf if ceiling is None else ceiling
+        self._searching = ceiling is None
+        self._at_once = float(_AT_ONCE if self._searching else 0)
+        self._learned = START_PER_S if ceiling is None else ceiling
+        self._next = -math.inf
+        self._paused_until = -math.inf
+        self._noticed: float | None = None
+        self._empty_at = -math.inf
+        self._empty_count = 0
+        self._marks: list[tuple[float, int]] = []
+        self._used = 0.0
+        self._seen = 0.0
+        self._surging = False
+        self._least_s = math.inf
+        self._slow = False
+
+    @property
+    def per_second(self) -> float:
+        """The rate at which requests are let go now."""
+        if self.open:
+            return math.inf
+        if self._searching or self._slow:
+            return min(self._ceiling, self._learned)
+        if self._surging:
+            return min(self._ceiling, self._learned * _SURGE)
+        probe_s = max(_PROBE_S, _PROBE_CALLS / self._learned)
+        return min(self._ceiling, self._learned * (1 + (_FIRST + _MORE * self._used / self._learned) / probe_s))
+
+    def pause_s(self, now: float, /) -> float:
+        """Give the seconds for which nobody may send."""
+        return max(0.0, self._paused_until - now)
+
+    def wait_s(self, now: float, /) -> float:
+        """Give the seconds until the next request may be sent; no pause ends later."""
+        return 0.0 if self.open or self._at_once >= 1 else max(0.0, self._next - now)
+
+    def take(self, now: float, came: float, /) -> None:
+        """Take the slot, whose time has come, for a request that has waited since ``came``."""
+        if self.open:
+            return
+        if self._at_once >= 1:
+            self._at_once -= 1
+            due = now
+        else:
+            due = max(self._next, came, now - _LATE_S)
+        self._next = due + 1 / self.per_second
+
+    def lower(self, ceiling: float, /) -> None:
+        """Take a lower ceiling; a higher one is not taken: whoever shares an account keeps to the strictest word."""
+        if ceiling < self._ceiling:
+            self._ceiling = ceiling
+            self._learned = min(ceiling, math.inf if self.open or self._searching else self._learned)
+            self.open = self._searching = False
+            self._at_once = 0.0
+
+    def mark(self, now: float, /) -> None:
+        """Remember how much had been accepted by now."""
+        self._marks.append((now, self.count - 1))
+        if len(self._marks) > _STEPS:
+            self._marks = self._marks[::2]
+
+    def accepted(self, now: float, sent: float, /) -> None:
+        """Learn from an answer, which came now, to a request that was sent then."""
+        self.count += 1
+        self.mark(now)
+        self._slow = self._is_slow(now - sent)
+        if self._searching:
+            self._at_once += 1 if self._slow else _ADMITTED
+            if self._at_once > _ENOUGH:
+                self._searching, self.open = False, True
+            return
+        learned = self._learned
+        self._used = max(0.0, self._used - (now - self._seen) * learned) + 1 if now > self._seen else self._used + 1
+        self._seen = max(self._seen, now)
+        if self._used > learned * _BRIM_S:
+            self._surging = not self._slow
+            self._learned = min(self._ceiling, self._used / _BRIM_S)
+            self._used = min(self._used, self._learned * _BRIM_S)
+        elif self._used < learned * BURST_S / 2:
+            self._surging = False
+
+    def _is_slow(self, latency_s: float) -> bool:
+        """Tell whether the service takes far longer than it did: more requests would not make it faster."""
+        self._least_s = min(latency_s, self._least_s * 1.01 + 0.001)
+        return latency_s > 4 * self._least_s + 0.25
+
+    def refused(self, now: float, sent: float | None, hint_s: float | None, /) -> None:
+        """Learn from a refusal; everyone pauses.
+
+        Args:
+            now: When it came.
+            sent: When its request was sent; None where nobody looked, because nothing was held back then.
+            hint_s: The wait that the service asks for, where it does.
+        """
+        if self._noticed is not None and (sent is None or sent <= self._noticed):  # of the same event
+            self._pause(now + (hint_s or 0.0))
+            return
+        # Where nothing was known there is nothing to halve. A refusal may have another reason than the rate.
+        least = START_PER_S if self.open or self._searching else max(self._learned / 2, _LOWEST_PER_S)
+        learned = max(self._proved(now), least)
+        self._noticed = now
+        self._empty_count = self.count
+        self._marks.clear()
+        self._learned = min(self._ceiling, learned)
+        self._used = self._learned * BURST_S
+        self.open = self._searching = self._surging = False
+        self._at_once = 0.0
+        self._pause(now + max(BURST_S, hint_s or 0.0))
+
+    def _proved(self, now: float) -> float:
+        """Give the highest rate that what was accepted proves."""
+        rates = [(self.count - before) / (now - at + BURST_S) for at, before in self._marks]
+        if self._noticed is not None:
+            rates.append((self.count - self._empty_count) / max(BURST_S, now - self._empty_at))
+        return max(rates, default=0.0)
+
+    def _pause(self, until: float) -> None:
+        """Let nobody send before then; the service's bucket is full by then, where it was empty."""
+        if until > self._paused_until:
+            self._paused_until = until
+            self._next = max(self._next, until)
+            self._empty_at = self._seen = until - BURST_S

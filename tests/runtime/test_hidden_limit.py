@@ -1,0 +1,59 @@
+"""Of a service with a hidden, changing rate nearly all is got, and next to nothing is refused."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+
+from hidden_limit import PHASES, HiddenBucket, SteppedClock, call_endlessly, measure, outcomes, transport
+from metricsbridge.runtime._clock import SystemClock
+
+
+@pytest.mark.parametrize("latency_s", [0.02, 0.2])
+@pytest.mark.parametrize("hint", [None, "1"])
+async def test_nine_tenths_are_got_and_a_fiftieth_is_refused_at_most(latency_s: float, hint: str | None) -> None:
+    found = await measure(PHASES, latency_s=latency_s, hint=hint)
+    assert [phase.rate for phase in found] == [20, 5, 50]
+    assert all(phase.good for phase in found), found
+
+
+@pytest.mark.parametrize("later_s", [2.0, 5.0, 9.0])
+async def test_it_does_not_matter_when_the_rate_changes(later_s: float) -> None:
+    found = await measure([(60 + later_s, 20.0), (60 + later_s / 2, 5.0), (60, 50.0)], latency_s=0.1, seed=7)
+    assert all(phase.good for phase in found), found
+
+
+async def test_a_service_that_lets_two_hundred_through_is_not_held_to_the_twenty_it_begins_with() -> None:
+    found = await measure([(30, 200.0)], latency_s=0.02)
+    assert all(phase.good for phase in found), found
+
+
+async def test_in_real_time_too() -> None:
+    """Two phases of 20 s.
+
+    The margins are wider than what is reached (98 % of the ideal, one refusal in each phase): a machine that stands
+    still for more than a second makes the bucket run over.
+    """
+    clock = SystemClock()
+    bucket = HiddenBucket([(20, 20.0), (20, 5.0)], clock.monotonic())
+    with anyio.move_on_after(40):
+        await call_endlessly(transport(bucket, clock, latency_s=0.02, hint=None, seed=1))
+    found = outcomes(bucket)
+    assert [phase.rate for phase in found] == [20, 5]
+    for phase in found:
+        assert phase.throughput >= 0.8, found
+        assert phase.refused <= 0.05 * phase.calls + 1, found
+
+
+async def test_the_stepped_clock_wakes_in_order_of_time() -> None:
+    clock, woken = SteppedClock(), []
+
+    async def nap(seconds: float) -> None:
+        await clock.sleep(seconds)
+        woken.append((seconds, clock.monotonic()))
+
+    async with anyio.create_task_group() as tasks:
+        for seconds in (3.0, 1.0, 2.0):
+            tasks.start_soon(nap, seconds)
+        await clock.drive(3.0)
+    assert woken == [(1.0, 1.0), (2.0, 2.0), (3.0, 3.0)]
