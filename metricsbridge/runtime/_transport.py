@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import ssl
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
@@ -30,7 +31,11 @@ if TYPE_CHECKING:
 
 
 _CONNECT_S: Final = 10.0
-"""Nobody waits longer for a connection: who drops packets unseen would hold up everything for a whole timeout."""
+"""Nobody waits longer for a connection, from looking up the name to the end of the handshake: who drops packets unseen
+would hold up everything for a whole timeout."""
+
+_COUNTED: Final = re.compile(r"received \d+ of \d+ bytes")
+_QUOTED: Final = re.compile(r":?\s*b?['\"\n]")
 
 
 def open_session(settings: ConnectionSettings, /) -> aiohttp.ClientSession:
@@ -42,7 +47,7 @@ def open_session(settings: ConnectionSettings, /) -> aiohttp.ClientSession:
     session = aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=settings.concurrency, ssl=_tls(settings)),
         cookie_jar=aiohttp.DummyCookieJar(),
-        timeout=aiohttp.ClientTimeout(total=settings.timeout, sock_connect=min(settings.timeout, _CONNECT_S)),
+        timeout=aiohttp.ClientTimeout(total=settings.timeout, connect=min(settings.timeout, _CONNECT_S)),
         proxy=settings.proxy,
     )
     # By default the session itself sends a request again when its connection breaks: a second signed request that
@@ -146,6 +151,10 @@ class HttpTransport:
             )
         if isinstance(error, aiohttp.ClientSSLError):
             return TlsError(f"no secure connection to {host} ({_reason(error)}): check that it speaks TLS")
+        if isinstance(error, aiohttp.ConnectionTimeoutError):
+            return TransportError(
+                f"no connection to {host} within {self.session.timeout.connect} s: check the endpoint and the network"
+            )
         if isinstance(error, TimeoutError):
             total = self.session.timeout.total
             return TransportError(f"no whole answer from {host} within {total} s: raise timeout, or check the network")
@@ -156,13 +165,23 @@ class HttpTransport:
                 f"{request.operation or 'the request'} to {host} can't be sent: {_reason(error)}"
             )
         if isinstance(error, (aiohttp.ClientError, OSError)):
-            return TransportError(f"the connection to {host} broke ({_reason(error)})")
+            return TransportError(
+                f"the connection to {host} broke ({_reason(error)}): check the network, and what is on the way"
+            )
         return ProviderError(f"{request.operation or 'the request'} to {host} can't be sent ({type(error).__name__})")
 
 
 def _reason(error: BaseException) -> str:
+    """Give why, in words that quote nothing: foreign texts repeat what was received and, from there, what was sent."""
+    if isinstance(error, aiohttp.ServerDisconnectedError):
+        return "the server closed it before there was a whole answer"
+    if isinstance(error, aiohttp.ClientPayloadError):
+        counted = _COUNTED.search(str(error))
+        return (
+            f"its answer broke off: {counted[0]}" if counted else "its answer broke off, or is not encoded as it says"
+        )
     if isinstance(error, aiohttp.ClientResponseError):
-        return error.message  # its text has the whole URL, whose query may hold a signature
+        return _QUOTED.split(error.message, maxsplit=1)[0]  # its text has the whole URL too, with a signature
     if isinstance(error, aiohttp.InvalidURL):
         return error.description or "its URL is malformed"
     inner = getattr(error, "os_error", None) or error
@@ -170,8 +189,11 @@ def _reason(error: BaseException) -> str:
 
 
 def _without_headers(error: Exception) -> Exception | None:
-    """Give the cause to show: not one that carries the request's headers, and without frames that hold them."""
-    return None if isinstance(error, aiohttp.ClientResponseError) else error.with_traceback(None)
+    """Give the cause to show: not one that holds headers of the request or the answer, nor frames that do."""
+    holds = isinstance(
+        error, (aiohttp.ClientResponseError, aiohttp.ServerDisconnectedError, aiohttp.ClientPayloadError)
+    )
+    return None if holds else error.with_traceback(None)
 
 
 def _host(url: str) -> str:

@@ -280,6 +280,26 @@ async def test_neither_text_nor_variables_of_a_traceback_show_what_the_request_h
     assert "s1gn4ture" not in text
 
 
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"HTTP/1.1 201 Created\r\nX-Subject-Token: very-secret-token\r\nContent-Le",
+        b"very-secret-token\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nX Bad very-secret-token\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nX-Token: " + b"very-secret-token" * 1000 + b"\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nvery-secret-token\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: very-secret-token\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 17\r\n\r\nvery-secret-token",
+    ],
+    ids=["half of the headers", "no HTTP", "no header", "a long header", "no chunk", "no length", "no gzip"],
+)
+async def test_an_answer_that_breaks_off_or_is_none_is_not_quoted(sent: bytes) -> None:
+    async with tcp_server(answers(sent)) as url:
+        error = await failure_of(url)
+    assert type(error) is TransportError
+    assert "\n" not in str(error)
+
+
 async def test_a_session_that_was_closed_says_so_and_is_not_retried() -> None:
     async with transport() as opened:
         pass
@@ -300,4 +320,4 @@ async def test_a_redirect_to_anywhere_is_refused(place: str) -> None:
 @pytest.mark.parametrize(("timeout", "connect"), [(60.0, 10.0), (3.0, 3.0)])
 async def test_a_connection_is_not_waited_for_as_long_as_an_answer(timeout: float, connect: float) -> None:
     async with open_session(ConnectionSettings(timeout=timeout)) as session:
-        assert (session.timeout.total, session.timeout.sock_connect) == (timeout, connect)
+        assert (session.timeout.total, session.timeout.connect) == (timeout, connect)

@@ -1,0 +1,111 @@
+"""Each fault of the wire, byte by byte: what becomes of the call, what is said, what is tried again, what is left."""
+
+from __future__ import annotations
+
+import logging
+import re
+import traceback
+import tracemalloc
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pytest
+
+import metricsbridge as mb
+from emulated_clouds import CLOUDS, minute_of
+from fake_provider import account
+from metricsbridge.testing import FakeClock
+from metricsbridge.testing.emulator import EMULATOR, serve
+from metricsbridge.testing.fleet import Fleet
+from wire_faults import MAX_BODY, TIMEOUT_S, WIRE_FAULTS, WireFault, gate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+CPU: Final = "container.cpu.utilization"
+FLEET: Final = Fleet(longest_minutes=60)
+JOB, TASK = FLEET.jobs[0], FLEET.jobs[0].tasks[0]
+[CLOUD] = [cloud for cloud in CLOUDS if cloud.provider == "modelarts"]
+DESCRIBED: Final = 1
+"""So many requests describe the job; the next one is for its metrics."""
+
+ATTEMPTS: Final = 7
+SLACK: Final = 64 * 2**20
+"""What a body that is refused for its size may take beside, in bytes: what the library below unpacks at once."""
+
+secrets: Final = CLOUD.create(fleet=FLEET)[EMULATOR].settings("")["secret_key"]
+faults = pytest.mark.parametrize("fault", WIRE_FAULTS, ids=lambda fault: fault.name.replace(" ", "-"))
+
+
+async def read(choose: Callable[[], WireFault | None], *, timeout: float = 60.0) -> mb.Collection:
+    """Collect one unit through a gate."""
+    clock = FakeClock(FLEET.now_ms)
+    app = CLOUD.create(fleet=FLEET, now_ms=clock.now_ms)
+    async with serve(app) as service, gate(service, choose) as url:
+        settings = {**app[EMULATOR].settings(url), "timeout": timeout, "max_body": MAX_BODY}
+        async with (
+            mb.open_provider(CLOUD.provider, clock=clock, **settings) as provider,
+            mb.Collector({"x": provider}, clock=clock) as collector,
+        ):
+            return await collector.collect(f"x/{JOB.id}", metrics=[CPU], tasks=[TASK])
+
+
+def after(passing: int, fault: WireFault, times: int = 1_000_000) -> Callable[[], WireFault | None]:
+    """Let so many requests pass, then spoil so many."""
+    seen = 0
+
+    def choose() -> WireFault | None:
+        nonlocal seen
+        seen += 1
+        return fault if passing < seen <= passing + times else None
+
+    return choose
+
+
+@faults
+async def test_a_call_that_always_meets_it_fails_alone_with_its_class_and_advice(
+    fault: WireFault, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    result = await read(after(DESCRIBED, fault), timeout=TIMEOUT_S if fault.timeout else 60.0)
+    unit = ("x", JOB.id, TASK, CPU)
+    if fault.error is None:
+        assert account(result) == ({unit}, set(), set())
+        return
+    assert account(result) == (set(), set(), {unit})
+    [failure] = result.failures
+    error = failure.error
+    assert type(error) is fault.error
+    assert re.search(fault.says, str(error))
+    assert error.operation == "ShowTrainingJobMetrics"
+    assert failure.attempts == (ATTEMPTS if error.retried else 1)
+    shown = "".join(traceback.TracebackException.from_exception(error, capture_locals=True).format())
+    for text in (shown, repr(error), repr(result), caplog.text):
+        assert secrets not in text
+        assert "Signature=" not in text
+    assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
+
+
+@faults
+async def test_a_call_that_meets_it_once_is_tried_again_where_that_may_help(fault: WireFault) -> None:
+    result = await read(after(DESCRIBED, fault, times=1), timeout=2.0 if fault.timeout else 60.0)
+    if fault.error is None or fault.error.retried:
+        assert result.complete
+        [(_, times, values)] = result.series
+        times = minute_of(times)
+        np.testing.assert_array_equal(values, CLOUD.truth(FLEET, JOB, TASK, CPU, times))
+    else:
+        assert [type(failure.error) for failure in result.failures] == [fault.error]
+
+
+@pytest.mark.parametrize("name", ["a body without end", "a gigabyte", "a gzip bomb"])
+async def test_a_body_that_is_too_large_takes_no_more_memory_than_is_allowed(name: str) -> None:
+    [fault] = [fault for fault in WIRE_FAULTS if fault.name == name]
+    tracemalloc.start()
+    try:
+        await read(after(DESCRIBED, fault))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    print(name, peak)
+    assert peak < MAX_BODY + SLACK
