@@ -144,7 +144,11 @@ class Combination:
 
         def choose() -> WireFault | None:
             self.mishaps.before()
-            return dice.choice(faults) if self.mishaps.rates and dice.random() < rate else None
+            if not self.mishaps.rates or dice.random() >= rate:
+                return None
+            fault = dice.choice(faults)
+            self.mishaps.met[fault.name] += 1
+            return fault
 
         timeout = TIMEOUT_S if any(fault.timeout for fault in faults) else LONGEST_S
         async with serve(app) as service, gate(service, choose) as url:
@@ -184,6 +188,8 @@ class Combination:
         told([failure.error for failure in result.failures], secrets)
         if self.mishaps.met["other document"]:  # a member that is left out may be an empty one
             self.case.faults.injected["empty"] += 1
+        if self.mishaps.met:
+            self.case.faults.injected["unreadable"] += 1
         self.case.check_result(result, before_ms)
         return digest(result, clock)
 
