@@ -26,9 +26,6 @@ CPU: Final = "container.cpu.utilization"
 FLEET: Final = Fleet(longest_minutes=60)
 JOB, TASK = FLEET.jobs[0], FLEET.jobs[0].tasks[0]
 [CLOUD] = [cloud for cloud in CLOUDS if cloud.provider == "modelarts"]
-DESCRIBED: Final = 1
-"""So many requests describe the job; the next one is for its metrics."""
-
 ATTEMPTS: Final = 7
 SLACK: Final = 64 * 2**20
 """What a body that is refused for its size may take beside, in bytes: what the library below unpacks at once."""
@@ -38,28 +35,28 @@ faults = pytest.mark.parametrize("fault", WIRE_FAULTS, ids=lambda fault: fault.n
 
 
 async def read(choose: Callable[[], WireFault | None], *, timeout: float = 60.0) -> mb.Collection:
-    """Collect one unit through a gate."""
+    """Describe the job, all well; then collect one unit of it, which is one request, through a gate."""
     clock = FakeClock(FLEET.now_ms)
     app = CLOUD.create(fleet=FLEET, now_ms=clock.now_ms)
+    settings = app[EMULATOR].settings
     async with serve(app) as service, gate(service, choose) as url:
-        settings = {**app[EMULATOR].settings(url), "timeout": timeout, "max_body": MAX_BODY}
+        async with mb.open_provider(CLOUD.provider, clock=clock, **settings(service)) as provider:
+            job = await provider.get_job(JOB.id)
+        limited = {**settings(url), "timeout": timeout, "max_body": MAX_BODY}
         async with (
-            mb.open_provider(CLOUD.provider, clock=clock, **settings) as provider,
+            mb.open_provider(CLOUD.provider, clock=clock, **limited) as provider,
             mb.Collector({"x": provider}, clock=clock) as collector,
         ):
-            return await collector.collect(f"x/{JOB.id}", metrics=[CPU], tasks=[TASK])
+            return await collector.collect(job, metrics=[CPU], tasks=[TASK])
 
 
-def after(passing: int, fault: WireFault, times: int = 1_000_000) -> Callable[[], WireFault | None]:
-    """Let so many requests pass, then spoil so many."""
-    seen = 0
+def always(fault: WireFault) -> Callable[[], WireFault | None]:
+    return lambda: fault
 
-    def choose() -> WireFault | None:
-        nonlocal seen
-        seen += 1
-        return fault if passing < seen <= passing + times else None
 
-    return choose
+def once(fault: WireFault) -> Callable[[], WireFault | None]:
+    met = iter([fault])
+    return lambda: next(met, None)
 
 
 @faults
@@ -67,7 +64,7 @@ async def test_a_call_that_always_meets_it_fails_alone_with_its_class_and_advice
     fault: WireFault, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    result = await read(after(DESCRIBED, fault), timeout=TIMEOUT_S if fault.timeout else 60.0)
+    result = await read(always(fault), timeout=TIMEOUT_S if fault.timeout else 60.0)
     unit = ("x", JOB.id, TASK, CPU)
     if fault.error is None:
         assert account(result) == ({unit}, set(), set())
@@ -88,7 +85,7 @@ async def test_a_call_that_always_meets_it_fails_alone_with_its_class_and_advice
 
 @faults
 async def test_a_call_that_meets_it_once_is_tried_again_where_that_may_help(fault: WireFault) -> None:
-    result = await read(after(DESCRIBED, fault, times=1), timeout=2.0 if fault.timeout else 60.0)
+    result = await read(once(fault), timeout=2.0 if fault.timeout else 60.0)
     if fault.error is None or fault.error.retried:
         assert result.complete
         [(_, times, values)] = result.series
@@ -103,9 +100,8 @@ async def test_a_body_that_is_too_large_takes_no_more_memory_than_is_allowed(nam
     [fault] = [fault for fault in WIRE_FAULTS if fault.name == name]
     tracemalloc.start()
     try:
-        await read(after(DESCRIBED, fault))
+        await read(always(fault))
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    print(name, peak)
     assert peak < MAX_BODY + SLACK
