@@ -3,6 +3,7 @@
 Importing this imports no provider and no HTTP library.
 """
 
+from metricsbridge.blocking import collect_blocking
 from metricsbridge.collection import Collection
 from metricsbridge.collector import Collector
 from metricsbridge.config import ConnectionSettings, SourceConfig, load_config
@@ -42,6 +43,7 @@ from metricsbridge.model import (
     Task,
     Window,
 )
+from metricsbridge.observer import CallEvent, Observer, RequestEvent
 from metricsbridge.protocols import (
     Clock,
     Rate,
@@ -63,6 +65,7 @@ __all__ = [
     "Accelerators",
     "AuthenticationError",
     "Call",
+    "CallEvent",
     "Clock",
     "Collection",
     "Collector",
@@ -82,6 +85,7 @@ __all__ = [
     "Metric",
     "MetricsBridgeError",
     "NotFoundError",
+    "Observer",
     "PartialDataError",
     "PermissionDeniedError",
     "ProviderError",
@@ -92,6 +96,7 @@ __all__ = [
     "Quota",
     "Rate",
     "RelativeWindow",
+    "RequestEvent",
     "ResponseTooLargeError",
     "Secret",
     "SeriesBatch",
@@ -111,6 +116,7 @@ __all__ = [
     "TransportError",
     "Window",
     "align",
+    "collect_blocking",
     "concat",
     "load_config",
     "merge",

@@ -16,6 +16,7 @@ from metricsbridge.durations import parse_duration
 from metricsbridge.errors import ConfigurationError
 from metricsbridge.metrics import METRICS, is_metric_name
 from metricsbridge.model import Job, JobRef, JobSearch, check_source
+from metricsbridge.observer import guarded
 from metricsbridge.protocols import SupportsEvaluations, SupportsJobSearch, SupportsJobTotals, TrainingJobMetrics
 from metricsbridge.registry import open_provider
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from metricsbridge.model import Evaluation, JobTotals, Level, RelativeWindow, Window
+    from metricsbridge.observer import Observer
     from metricsbridge.protocols import Clock
     from metricsbridge.runtime._limits import Quota
     from metricsbridge.runtime._run import Ask, Order, Outcome
@@ -43,6 +45,8 @@ class Collector:
         quota: Rate limits to share with other collectors; by default each provider keeps its own.
         concurrency: How many calls are under way at once, for each source.
         clock: By default the system's.
+        observer: Is told of each call, and of each request of the providers that the collector opens, unless they were
+            given an observer of their own.
     """
 
     def __init__(
@@ -52,6 +56,7 @@ class Collector:
         quota: Quota | None = None,
         concurrency: int = 64,
         clock: Clock | None = None,
+        observer: Observer | None = None,
     ) -> None:
         from metricsbridge.runtime._clock import SystemClock
 
@@ -61,6 +66,7 @@ class Collector:
         self._quota = quota
         self._concurrency = concurrency
         self._clock: Clock = clock or SystemClock()
+        self._observer = None if observer is None else guarded(observer)
         for name, provider in (sources or {}).items():
             check_source(name)
             if isinstance(provider, TrainingJobMetrics):
@@ -77,6 +83,7 @@ class Collector:
         quota: Quota | None = None,
         concurrency: int = 64,
         clock: Clock | None = None,
+        observer: Observer | None = None,
     ) -> Self:
         """Make a collector over configured sources, opened when it is entered; see ``metricsbridge.config``.
 
@@ -87,6 +94,7 @@ class Collector:
             quota: As for the class.
             concurrency: As for the class.
             clock: As for the class.
+            observer: As for the class.
 
         Raises:
             ConfigurationError: The file is missing or malformed, or names no such source.
@@ -106,7 +114,7 @@ class Collector:
                 raise ConfigurationError(
                     f"source {name!r} is not configured (there are: {known}): add a table [sources.{name}] for it"
                 )
-        return cls(opened, quota=quota, concurrency=concurrency, clock=clock)
+        return cls(opened, quota=quota, concurrency=concurrency, clock=clock, observer=observer)
 
     async def __aenter__(self) -> Self:
         try:
@@ -141,8 +149,14 @@ class Collector:
         if isinstance(provider, TrainingJobMetrics):
             self._sources[name] = provider
             return
+        from metricsbridge.runtime._context import OPENING, Opening
+
         stack = AsyncExitStack()
-        opened = await stack.enter_async_context(provider)
+        token = OPENING.set(Opening(name, self._observer))
+        try:
+            opened = await stack.enter_async_context(provider)
+        finally:
+            OPENING.reset(token)
         if name in self._sources:  # added while this one was being opened
             await stack.aclose()
             raise ConfigurationError(f"there is a source {name!r} already: drop it first")
@@ -247,6 +261,7 @@ class Collector:
         run = Run(
             dict(self._sources), _each(jobs), ask, clock=self._clock, quota=self._quota,
             concurrency=self._concurrency, emit=lambda order, outcome: outcomes.append((order, outcome)),
+            observer=self._observer,
         )  # fmt: skip
         await run.execute()
         return assemble(outcomes, ask.window, self._clock.now_ms())
@@ -276,6 +291,7 @@ class Collector:
         run = Run(
             dict(self._sources), _each(jobs), ask, clock=self._clock, quota=self._quota,
             concurrency=self._concurrency, emit=parts.put, room=parts.room, hurry=parts.hurry,
+            observer=self._observer,
         )  # fmt: skip
         raised: Exception | None = None
         async with anyio.create_task_group() as group:

@@ -11,11 +11,13 @@ import attrs
 
 from metricsbridge.config import check_settings
 from metricsbridge.errors import ProviderLoadError, ProviderNotFoundError
+from metricsbridge.observer import guarded
 from metricsbridge.protocols import API_VERSION, ProviderSpec
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
+    from metricsbridge.observer import Observer
     from metricsbridge.protocols import Authenticator, Clock, Rate, TrainingJobMetrics, Transport
     from metricsbridge.runtime._limits import Quota
 
@@ -131,7 +133,7 @@ async def open_provider(
     clock: Clock | None = None,
     authenticator: Authenticator | None = None,
     limits: Mapping[str, Rate | str] | None = None,
-    observer: None = None,
+    observer: Observer | None = None,
     quota: Quota | None = None,
     **settings: Any,
 ) -> AsyncIterator[TrainingJobMetrics]:
@@ -143,7 +145,7 @@ async def open_provider(
         clock: Takes the place of the system's; by default a transport's own ``clock``, where it has one.
         authenticator: Takes the place of the provider's.
         limits: Operation to rate; replaces the documented ones.
-        observer: Reserved.
+        observer: Is told of every request, log-ins too; by default that of the collector that opens the provider.
         quota: Shares rate limits with other providers; by default its own, or that of the collector around it.
         settings: The provider's own and the common ones; see its class of settings and ``ConnectionSettings``.
 
@@ -160,6 +162,7 @@ async def open_provider(
         clock=clock,
         authenticator=authenticator,
         limits=limits,
+        observer=observer,
         quota=quota,
         **settings,
     )
@@ -178,6 +181,7 @@ async def open_spec(
     clock: Clock | None = None,
     authenticator: Authenticator | None = None,
     limits: Mapping[str, Rate | str] | None = None,
+    observer: Observer | None = None,
     quota: Quota | None = None,
     **settings: Any,
 ) -> AsyncIterator[TrainingJobMetrics]:
@@ -193,6 +197,7 @@ async def open_spec(
     finally:
         settings.clear()  # as above
     async with open_stack(
-        name, spec, own, connection, transport=transport, clock=clock, authenticator=authenticator, quota=quota
-    ) as stack:
+        name, spec, own, connection, transport=transport, clock=clock, authenticator=authenticator, quota=quota,
+        observer=None if observer is None else guarded(observer),
+    ) as stack:  # fmt: skip
         yield await spec.connect(own, stack)

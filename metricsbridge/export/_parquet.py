@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import IO, TYPE_CHECKING
 
 from metricsbridge.collection import Collection
-from metricsbridge.series.tables import COLUMNS, naming_extra
+from metricsbridge.extras import naming_extra
+from metricsbridge.series.tables import COLUMNS
 
 if TYPE_CHECKING:
     from metricsbridge.series.columns import SeriesBatch

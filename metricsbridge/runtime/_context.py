@@ -6,6 +6,7 @@ and the caller's own scopes hold.
 
 from __future__ import annotations
 
+import os
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ import attrs
 
 if TYPE_CHECKING:
     from metricsbridge.errors import ProviderError
+    from metricsbridge.observer import Guarded
     from metricsbridge.protocols import Clock
     from metricsbridge.runtime._limits import Quota
 
@@ -27,6 +29,8 @@ class CallContext:
         deadline: In the clock's monotonic seconds; None for none.
         attempts: Attempts that have failed so far.
         last_error: What the last of them failed with.
+        source: The collector's name of the source.
+        call_id: What an observer knows the call by; given when it is first asked for.
     """
 
     quota: Quota | None
@@ -34,11 +38,19 @@ class CallContext:
     deadline: float | None = None
     attempts: int = 0
     last_error: ProviderError | None = None
+    source: str = ""
+    call_id: str = ""
 
     def begin(self) -> None:
         """Forget the call before."""
         self.attempts = 0
         self.last_error = None
+        self.call_id = ""
+
+    def identify(self) -> str:
+        """Give the id that observers know the call by."""
+        self.call_id = self.call_id or new_call_id()
+        return self.call_id
 
     def outlasts(self, seconds: float, clock: Clock, /) -> bool:
         """Tell whether a wait would last beyond the deadline."""
@@ -46,3 +58,40 @@ class CallContext:
 
 
 CURRENT: ContextVar[CallContext | None] = ContextVar("metricsbridge_call", default=None)
+
+
+def new_call_id() -> str:
+    """Give an id that no other call has."""
+    return os.urandom(8).hex()
+
+
+@attrs.define
+class Sending:
+    """One request that is being sent, as an observer will be told of it.
+
+    Attributes:
+        call_id: Which call it belongs to.
+        since: When it was asked for, or the attempt before ended, in the clock's monotonic seconds.
+        attempts: How often it was sent.
+        began: When it was sent last.
+    """
+
+    call_id: str
+    since: float
+    attempts: int = 0
+    began: float = 0.0
+
+
+SENDING: ContextVar[Sending | None] = ContextVar("metricsbridge_sending", default=None)
+"""Set only where an observer is told."""
+
+
+@attrs.frozen
+class Opening:
+    """What a provider that is being opened knows of the collector that opens it."""
+
+    source: str
+    observer: Guarded | None
+
+
+OPENING: ContextVar[Opening | None] = ContextVar("metricsbridge_opening", default=None)

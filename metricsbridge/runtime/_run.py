@@ -21,6 +21,7 @@ from metricsbridge.protocols import SupportsBatchPlanning
 from metricsbridge.runtime._context import CURRENT, CallContext
 from metricsbridge.runtime._fanout import FanOut
 from metricsbridge.runtime._guard import checked_job, ours
+from metricsbridge.runtime._watch import WatchedProvider
 from metricsbridge.series.columns import SeriesBatch
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from metricsbridge.model import Call, Level
+    from metricsbridge.observer import Guarded
     from metricsbridge.protocols import Clock, TrainingJobMetrics
     from metricsbridge.runtime._limits import Quota
 
@@ -87,6 +89,7 @@ class Run:
         room: Waits until more may be emitted.
         hurry: Tells whether a batch is waited for; otherwise a job's batches are emitted some at once, or all at once
             where this is None.
+        observer: Is told of each call.
     """
 
     def __init__(
@@ -101,12 +104,14 @@ class Run:
         emit: Callable[[Order, Outcome], None],
         room: Callable[[], Awaitable[None]] | None = None,
         hurry: Callable[[], bool] | None = None,
+        observer: Guarded | None = None,
     ) -> None:
         self._jobs = enumerate(jobs)
+        self.observer = observer
+        self.clock = clock
         self._sources = {name: _Source(name, provider, self) for name, provider in sources.items()}
         self._seen: set[tuple[str, str]] = set()
         self.ask = ask
-        self.clock = clock
         self.room = room
         self.hurry = hurry
         self._quota = quota
@@ -164,8 +169,9 @@ class Run:
             source.queue.append(item)
             if source.fan is None:
                 source.fan = FanOut(
-                    source.items(), source.handle, last=source.last, workers=self._concurrency, enter=self._enter
-                )
+                    source.items(), source.handle, last=source.last, workers=self._concurrency,
+                    enter=lambda: self._enter(source.name),
+                )  # fmt: skip
                 if not self._over:
                     source.fan.start(self._tasks)
         return True
@@ -184,8 +190,8 @@ class Run:
             raise ConfigurationError(f"there is no source {ref.source!r} for job {ref.job_id!r}; sources are: {known}")
         return source, _JobItem(place, ref.job_id, job)
 
-    def _enter(self) -> None:
-        CURRENT.set(CallContext(self._quota, self.clock, self._deadline))
+    def _enter(self, source: str) -> None:
+        CURRENT.set(CallContext(self._quota, self.clock, self._deadline, source=source))
 
     def emit(self, order: Order, outcome: Outcome) -> None:
         """Give an outcome to whoever collects them."""
@@ -213,6 +219,8 @@ class _Source:
     def __init__(self, name: str, provider: TrainingJobMetrics, run: Run) -> None:
         self.name = name
         self.provider = provider
+        if run.observer is not None:
+            self.provider = WatchedProvider(provider, name, run.observer, run.clock)
         self.run = run
         self.queue: deque[_JobItem] = deque()
         self.fan: FanOut[_Item] | None = None

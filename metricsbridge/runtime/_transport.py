@@ -21,6 +21,7 @@ from metricsbridge.errors import (
     TransportError,
 )
 from metricsbridge.http import Request, Response
+from metricsbridge.runtime._context import SENDING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -100,6 +101,9 @@ class HttpTransport:
             self._slots.acquire_nowait()
         except anyio.WouldBlock:
             await self._slots.acquire()
+            sending = SENDING.get()
+            if sending is not None:
+                sending.began = self.clock.monotonic()  # what passed until now was waiting
         try:
             response = await self.session.request(
                 request.method,

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import attrs
 import numpy as np
 
+from metricsbridge.extras import naming_extra
 from metricsbridge.series.columns import SeriesBatch, SeriesKey, Statistic, Timing
-from metricsbridge.series.tables import COLUMNS, METADATA_SOURCE, TEXTS, naming_extra
+from metricsbridge.series.tables import COLUMNS, METADATA_SOURCE, TEXTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

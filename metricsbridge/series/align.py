@@ -164,15 +164,23 @@ def align(
         _check_choice("fill", fill, get_args(Fill))
     if window is not None and not isinstance(window, Window):
         raise ValueError(f"window={window!r} is not absolute: write Window(start, end), or resolve it first")
-    if window is None and len(batch.times):
-        window = Window(int(batch.times.min()), int(batch.times.max()) + 1)
+    guessed = window is None and len(batch.times) > 0
+    if guessed:
+        window = _extent(batch.times if _kernel.COMPILED is None else _edges(batch))
     times = _grid(window, step_ms, len(batch))
     values = np.empty((len(batch), len(times)))
     if window is not None and len(batch):
         gaps_ms = [max(interval, step_ms) if max_gap_ms is None else max_gap_ms for interval in batch.interval_ms]
         reach = np.array([min(gap // step_ms, len(times)) for gap in gaps_ms], np.int64)
         grid = _Grid(window, int(times[0]), step_ms, how, fill)
-        (_in_python if _kernel.COMPILED is None else _compiled)(batch, grid, reach, values)
+        if _kernel.COMPILED is None:
+            _in_python(batch, grid, reach, values)
+        else:
+            late = _write_rows(batch.offsets, batch.times, batch.values, grid, reach, values)
+            if late and guessed and window != _extent(batch.times):  # others lie beyond what was guessed
+                whole = _extent(batch.times)
+                return align(batch, step=step_ms, how=how, window=whole, fill=fill, max_gap=max_gap_ms)
+            _write_late(late, batch, grid, reach, values)
     return Frame(
         source=batch.source,
         keys=batch.keys,
@@ -205,6 +213,19 @@ def _check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
         raise ValueError(f"{name}={value!r} is not offered: write one of {', '.join(map(repr, choices))}")
 
 
+def _extent(times: Int64) -> Window:
+    """Give the window of those times."""
+    return Window(int(times.min()), int(times.max()) + 1)
+
+
+def _edges(batch: SeriesBatch) -> Int64:
+    """Give the first and the last time of each series: where all are in order, no other one lies beyond them."""
+    starts, ends = batch.offsets[:-1], batch.offsets[1:]
+    some = ends > starts
+    edges: Int64 = batch.times[np.concatenate([starts[some], ends[some] - 1])]
+    return edges
+
+
 def _grid(window: Window | None, step_ms: int, series: int) -> Int64:
     """Give int64[T]: the starts of the cells that cover the window."""
     if window is None:
@@ -235,24 +256,25 @@ class _Grid:
     fill: Fill | None
 
 
-def _compiled(batch: SeriesBatch, grid: _Grid, reach: Int64, out: Float64) -> None:
-    """Write float64[S, T] in one pass; what is not in order is sorted, series by series, and done again."""
-    times, values = np.ascontiguousarray(batch.times), np.ascontiguousarray(batch.values)
-    for row in _write_rows(batch.offsets, times, values, grid, reach, out):
-        some = sort_samples(*batch.samples(row))
-        offsets = np.array([0, len(some[0])], np.int64)
-        _write_rows(offsets, *some, grid, reach[row : row + 1], out[row : row + 1])
-
-
 def _write_rows(
     offsets: Int64, times: Int64, values: Float64, grid: _Grid, reach: Int64, out: Float64
 ) -> Sequence[int]:
+    """Write float64[S, T] in one pass; gives the rows whose samples are not in order, which are not written."""
     kernel: Any = _kernel.COMPILED
-    window, offsets = (grid.window.start_ms, grid.window.end_ms), np.ascontiguousarray(offsets)
+    columns = [np.ascontiguousarray(column) for column in (offsets, times, values)]
+    window = (grid.window.start_ms, grid.window.end_ms)
     late: Sequence[int] = kernel.align(
-        offsets, times, values, window, grid.start_ms, grid.step_ms, grid.how, grid.fill, reach, out
-    )
+        *columns, window, grid.start_ms, grid.step_ms, grid.how, grid.fill, reach, out
+    )  # fmt: skip
     return late
+
+
+def _write_late(late: Sequence[int], batch: SeriesBatch, grid: _Grid, reach: Int64, out: Float64) -> None:
+    """Sort those rows, one after the other, and write them."""
+    for row in late:
+        some = sort_samples(*batch.samples(row))
+        offsets = np.array([0, len(some[0])], np.int64)
+        _write_rows(offsets, *some, grid, reach[row : row + 1], out[row : row + 1])
 
 
 def _in_python(batch: SeriesBatch, grid: _Grid, reach: Int64, out: Float64) -> None:

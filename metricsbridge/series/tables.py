@@ -7,16 +7,15 @@ extra and is imported inside the functions that need it.
 from __future__ import annotations
 
 import json
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 import attrs
 import numpy as np
 
-from metricsbridge.errors import ConfigurationError
+from metricsbridge.extras import naming_extra
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     import pandas
     import polars
@@ -47,31 +46,8 @@ COLUMNS: Final = (
 METADATA_SOURCE: Final = "metricsbridge.source"
 """In an Arrow schema: the batch's own source, so that keys that name theirs get it back as it was."""
 
-LIBRARIES: Final[Mapping[str, str]] = {"pyarrow": "arrow", "pandas": "pandas", "polars": "polars"}
-"""Library to the extra that brings it."""
-
 NO_TIME: Final = np.iinfo(np.int64).min
 """What stands for no instant where NumPy holds instants."""
-
-
-@contextmanager
-def naming_extra() -> Iterator[None]:
-    """Say which extra brings the library that an import inside the block misses.
-
-    Raises:
-        ConfigurationError: One of ``LIBRARIES`` is not installed.
-    """
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        library = (error.name or "").partition(".")[0]
-        if library not in LIBRARIES:
-            raise
-        extra = LIBRARIES[library]
-        raise ConfigurationError(
-            f"this needs {library}, which comes with the extra {extra!r}: "
-            f"python -m pip install 'metricsbridge[{extra}]'"
-        ) from None
 
 
 def labels_text(labels: Iterable[tuple[str, str]], /) -> str:

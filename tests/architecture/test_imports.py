@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 # the layers above its row in this table, and a package from itself.
 LAYERS: Final = (
     ({"errors", "durations", "metrics", "secret"}, "attrs"),
+    ({"extras", "observer"}, "attrs"),
     ({"http"}, "attrs multidict"),
     ({"model"}, "attrs"),
     ({"envelopes"}, "attrs cattrs msgspec"),
@@ -27,6 +28,7 @@ LAYERS: Final = (
     ({"runtime"}, "aiohttp anyio attrs yarl"),
     ({"registry"}, "attrs"),
     ({"collector"}, "anyio attrs"),  # anyio: the one task group of a collection, and its events
+    ({"blocking", "sinks"}, ""),
     ({"export"}, "attrs numpy"),
     ({"metricsbridge"}, ""),  # the public names
     ({"testing"}, "aiohttp anyio attrs numpy"),  # fake transport, clock and fleet, and what emulators are built of
@@ -38,19 +40,23 @@ EXTRAS: Final = {
     "pyarrow": {"series.tables", "series._table_reading", "export._parquet"},
     "pandas": {"series.tables"},
     "polars": {"series.tables"},
+    "opentelemetry": {"sinks._opentelemetry"},
 }
 
 # Only what a type checker reads: the errors carry values that are made of errors' neighbours.
 FOR_TYPES_ONLY: Final = {"errors": {"model", "series"}}
 
 # Inside functions only: these bring in the HTTP client, or are no part of the library proper.
-LAZY_ONLY: Final = {"registry": {"runtime"}, "collector": {"runtime"}, "cli": {"testing"}}
+LAZY_ONLY: Final = {
+    "registry": {"runtime"}, "collector": {"runtime"}, "blocking": {"runtime"}, "cli": {"testing"},
+}  # fmt: skip
 
 # Modules with an underscore that another package may name.
 OPENED: Final = {
     "metricsbridge": {"runtime._limits"},  # Quota
     "registry": {"runtime._limits", "runtime._stack"},
-    "collector": {"runtime._clock", "runtime._limits", "runtime._parts", "runtime._run"},
+    "collector": {"runtime._clock", "runtime._context", "runtime._limits", "runtime._parts", "runtime._run"},
+    "blocking": {"runtime._blocking", "runtime._limits"},
     "cli": {"runtime._clock", "series._kernel"},
 }
 
@@ -60,7 +66,7 @@ IO_MODULES: Final = (
     "socket", "socketserver", "ssl", "subprocess", "threading", "urllib.request",
 )  # fmt: skip
 IO_ALLOWED: Final = {
-    "runtime": {"ssl"},
+    "runtime": {"asyncio", "ssl"},  # asyncio: is a loop running in this thread; see test_time_and_tasks.py
     "testing": {"socket"},  # faults that break a connection
     "cli": {"signal"},  # an emulator serves until it is told to stop
 }

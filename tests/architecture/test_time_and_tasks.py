@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -24,6 +25,10 @@ SERVICE_CLOCKS: Final = {
     "providers/metricsbridge_modelarts/emulator_v1.py": {"time.time_ns"},
     "providers/metricsbridge_pai/emulator.py": {"time.time_ns"},
 }
+# Who blocks asks one thing of the loop: whether it is there, for then the work needs a thread of its own.
+LOOPS: Final = {"metricsbridge/runtime/_blocking.py": {"asyncio.get_running_loop"}}
+# Threads: a notebook's own loop holds its thread while someone there waits for a collection.
+THREADS: Final = {"metricsbridge/runtime/_blocking.py"}
 
 TIME_READS: Final = {f"{owner}.{name}" for owner in ("datetime", "date") for name in ("now", "utcnow", "today")}
 TASKS: Final = {"create_task", "ensure_future", "run_coroutine_threadsafe", "run_in_executor", "call_later", "call_at"}
@@ -74,12 +79,20 @@ def test_no_module_but_the_clock_reads_time_waits_or_makes_tasks(name):
     else:
         # A default that the creator may replace is handed over, not called.
         injected = {"anyio.sleep"} if name == "metricsbridge/testing/faults.py" else set()
-        assert found == SERVICE_CLOCKS.get(name, set()) | injected
+        assert found == SERVICE_CLOCKS.get(name, set()) | LOOPS.get(name, set()) | injected
 
 
 def test_task_groups_are_opened_where_the_fan_out_is():
     opened = {name for name, path in _sources().items() if "create_task_group" in path.read_text("utf-8")}
     assert opened == TASK_GROUPS
+
+
+def test_threads_are_started_where_the_table_says():
+    assert {name for name, path in _sources().items() if _starts_threads(path.read_text("utf-8"))} == THREADS
+
+
+def _starts_threads(source: str) -> bool:
+    return any(re.search(r"\b(from_thread|to_thread|threading|concurrent|to_process)\b", u) for u in _used(source))
 
 
 @pytest.mark.parametrize(

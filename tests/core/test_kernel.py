@@ -108,6 +108,7 @@ def test_every_float_that_is_written_in_full_is_read_back(values: list[float]) -
     st.from_regex(r"-?(0|[1-9][0-9]{0,24})(\.[0-9]{1,24})?([eE][+-]?[0-9]{1,3})?", fullmatch=True)
     .filter(lambda text: abs(float(text)) < 1e300 and float(text) != -1.0)
 )  # fmt: skip
+@example("9999999999999903.000")
 @example("9007199254740993")
 @example("9007199254740993.0")
 @example("9007199254740992.99999999999")
@@ -134,6 +135,22 @@ def test_numbers_close_to_the_middle_between_two_floats_are_rounded_as_python_do
         point = dice.randrange(1, len(digits))
         texts.append(f"{digits[:point]}.{digits[point:]}e{dice.randrange(-30, 10)}")
         texts.append(f"{digits[:17]}e{len(digits) - 17 - dice.randrange(40)}")
+    assert bits(rounded(*texts)) == bits([float(text) for text in texts])
+
+
+@needs_kernel
+def test_numbers_in_the_very_middle_between_two_floats_are_rounded_to_the_even_one() -> None:
+    dice = random.Random(11)
+    texts = []
+    for power in range(-6, 24):
+        for _ in range(200):
+            # A middle is an odd multiple of half the distance between two floats: 54 bits, the lowest of them set.
+            middle = (dice.getrandbits(53) | 1 << 52) * 2 + 1 << dice.randrange(4)
+            if power >= 0 and middle % 5**power:
+                middle *= 5**power  # too long for the quick way, which must not be taken then
+                texts.append(f"{middle}e-{power}")
+            elif power < 0:
+                texts += [f"{middle * 10**-power}e{power}", f"{middle}.{'0' * -power}"]
     assert bits(rounded(*texts)) == bits([float(text) for text in texts])
 
 

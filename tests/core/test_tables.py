@@ -14,9 +14,10 @@ import pytest
 from core.series_strategies import equal, make_batch
 from fresh_interpreter import PROJECT, run_fresh
 from metricsbridge.errors import ConfigurationError
+from metricsbridge.extras import naming_extra
 from metricsbridge.series.align import Frame, align
 from metricsbridge.series.columns import SeriesBatch, SeriesKey, Statistic, Timing, concat
-from metricsbridge.series.tables import COLUMNS, TEXTS, naming_extra
+from metricsbridge.series.tables import COLUMNS, TEXTS
 
 START_MS = 1_736_929_800_123  # 2025-01-15T08:30:00.123Z
 

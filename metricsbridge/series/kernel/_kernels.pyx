@@ -9,7 +9,7 @@ schema's shape or very unusual it leaves alone (``read`` gives None): the slower
 from cpython.buffer cimport PyBuffer_FillInfo
 from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.math cimport INFINITY, NAN, isinf, rint
-from libc.stdint cimport int64_t, uint64_t
+from libc.stdint cimport INT64_MIN, int64_t, uint64_t
 from libc.string cimport memcmp, memcpy, memset
 
 import msgspec

@@ -101,31 +101,40 @@ cdef inline bint one_row(
 cdef inline bint cells_of(
     const int64_t* times, const double* values, Py_ssize_t count, const Grid* grid, double* out, const int how
 ) noexcept nogil:
-    """Do the work for one ``how``, which the compiler knows where it is called."""
-    cdef Py_ssize_t i, cell = -1, next
-    cdef int64_t time, before = 0, end = grid.start
+    """Do the work for one ``how``, which the compiler knows where it is called.
+
+    As times rise, only the sample that opens a cell need be held against the window: ``end``, where the open cell ends,
+    is never beyond the window's. What comes before the window is summed up and forgotten when the first cell opens.
+    """
+    cdef Py_ssize_t i = 0, cell = -1, next
+    cdef int64_t time, before = INT64_MIN, end = grid.first, edge = grid.start
     cdef int64_t held = 0
     cdef double value, sum = 0.0
     cdef double empty = 0.0 if how == COUNT else NAN
-    for i in range(count):
+    if count and times[0] == INT64_MIN:  # before any window
+        i = 1
+    for i in range(i, count):
         time = times[i]
-        if i and time <= before:
+        if time <= before:
             return False
         before = time
         value = values[i]
-        if time < grid.first or time >= grid.end or value != value:
+        if value != value:
             continue
         if time >= end:  # the next cell
+            if time >= grid.end:
+                break
             if cell >= 0:
                 out[cell] = said(how, sum, held)
             next = cell + 1
-            if time >= end + grid.step:
+            if time >= edge + grid.step:
                 next = (time - grid.start) // grid.step
-                end = grid.start + next * grid.step
+                edge = grid.start + next * grid.step
                 for cell in range(cell + 1, next):
                     out[cell] = empty
             cell = next
-            end += grid.step
+            edge += grid.step
+            end = edge if edge < grid.end else grid.end
             held = 0
             sum = 0.0 if how == MEAN or how == SUM else value
         held += 1
@@ -133,6 +142,10 @@ cdef inline bint cells_of(
             sum += value
         elif (how == MAX and value > sum) or (how == MIN and value < sum) or how == LAST:
             sum = value
+    for i in range(i + 1, count):  # behind the window
+        if times[i] <= before:
+            return False
+        before = times[i]
     if cell >= 0:
         out[cell] = said(how, sum, held)
     for cell in range(cell + 1, grid.cells):
@@ -142,7 +155,7 @@ cdef inline bint cells_of(
 
 cdef inline double said(const int how, double sum, int64_t held) noexcept nogil:
     if how == MEAN:
-        return sum / <double>held
+        return sum if held == 1 else sum / <double>held
     if how == COUNT:
         return <double>held
     if how == MAX or how == MIN:

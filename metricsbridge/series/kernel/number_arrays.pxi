@@ -18,11 +18,14 @@ cdef class NumberArraysReader:
 
     cdef tuple kept
     cdef Key series, name, values, doubtful, interval
+    cdef Key sentinel  # the missing number as it is mostly written
     cdef bint text, has_missing
     cdef double missing
 
     def __init__(self, *, series, name, values, missing, text, doubtful, interval):
-        self.kept = tuple([name.encode() for name in (series, name, values, doubtful, interval)])
+        whole = str(int(missing)) if missing is not None and missing == missing // 1 else ""
+        self.kept = tuple([name.encode() for name in (series, name, values, doubtful, interval, whole)])
+        self.sentinel = key_of(self.kept[5])
         self.series, self.name, self.values = key_of(self.kept[0]), key_of(self.kept[1]), key_of(self.kept[2])
         self.doubtful, self.interval = key_of(self.kept[3]), key_of(self.kept[4])
         self.text = text
@@ -257,10 +260,14 @@ cdef class NumberArraysReader:
         cdef Column* values = &found.values
         cdef Position start, end = found.end
         cdef bint many = False
+        cdef Key sentinel = self.sentinel
         if p[0] == 93:
             return p + 1
         while True:
-            if p[0] == 110:
+            if sentinel.size and p[0] == <unsigned char>sentinel.at[0] and begins(p, sentinel):
+                value = NAN
+                p += sentinel.size
+            elif p[0] == 110:
                 value = NAN
                 p = word(p, "null")
             else:
@@ -288,16 +295,21 @@ cdef class NumberArraysReader:
 
     cdef Position texts(self, Position p, Arrays* found) noexcept nogil:
         """Read the numbers of an array that may stand in strings, from the first one on."""
-        cdef double value
+        cdef double value = 0
         cdef Position start
-        cdef bint mark, point = False
+        cdef bint mark, point = False, many = False
         if p[0] == 93:
             return p + 1
         while True:
             mark = False
             if p[0] == 34:
                 start = p + 1
-                p = quantity(start, found.end, &value, &point)
+                p = NULL
+                if many:
+                    p = unrounded(start, found.end, &value)
+                    point = True
+                if p == NULL:
+                    p = quantity(start, found.end, &value, &point)
                 if p != NULL:
                     found.decimals |= point
                 else:
@@ -305,6 +317,7 @@ cdef class NumberArraysReader:
                     value = NAN
                 if p == NULL or p[0] != 34:
                     return NULL
+                many = p - start > MANY
                 if self.doubtful.size:
                     mark = p - start == self.doubtful.size and memcmp(start, self.doubtful.at, p - start) == 0
                 p += 1
@@ -328,6 +341,15 @@ cdef class NumberArraysReader:
             if p[0] != 44:
                 return NULL
             p = blank(p + 1)
+
+
+cdef inline bint begins(Position p, Key number) noexcept nogil:
+    """Tell whether this number, and no longer one, stands there with a comma or the array's end right behind it."""
+    cdef Py_ssize_t i
+    for i in range(number.size):
+        if p[i] != <unsigned char>number.at[i]:
+            return False
+    return p[number.size] == 44 or p[number.size] == 93
 
 
 cdef inline Position no_number(Position p) noexcept nogil:

@@ -184,11 +184,15 @@ cdef uint64_t _TENS[2 * (2 * TENS + 1)]
 
 
 def _fill_tens():
-    """Write the highest 128 bits of each power of five, rounded up below one, as the algorithm asks for."""
+    """Write the highest 128 bits of each power of five.
+
+    From 5^-27 to 5^-1 they are rounded up: a number with such a power may lie in the middle between two floats, and must
+    not seem to lie below. All others are cut off.
+    """
     for power in range(-TENS, TENS + 1):
         if power < 0:
-            bits = 128 + (5**-power - 1).bit_length()
-            top = (1 << bits) // 5**-power + 1
+            bits = (5**-power - 1).bit_length()
+            top = (1 << bits + 127) // 5**-power + 1 if power >= -27 else (1 << 2 * bits + 128) // 5**-power
         else:
             top = 5**power << 128
         top >>= top.bit_length() - 128
