@@ -41,9 +41,9 @@ async def tcp_server(handler: Handler, *, tls: ssl.SSLContext | None = None) -> 
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def read_request(reader: asyncio.StreamReader) -> bytes:
-    """Read one request, headers and body."""
-    head = await reader.readuntil(b"\r\n\r\n")
+async def read_request(reader: asyncio.StreamReader, *, begun: bytes = b"") -> bytes:
+    """Read one request, headers and body; ``begun`` has been read of it already."""
+    head = begun + await reader.readuntil(b"\r\n\r\n")
     length = next((int(line[15:]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")), 0)
     return head + await reader.readexactly(length)
 

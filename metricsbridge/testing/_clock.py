@@ -77,6 +77,7 @@ class FakeClock:
         """Give a scope that is cancelled when the time has moved on so far."""
         with anyio.CancelScope() as scope:
             self._deadlines[scope] = math.inf if seconds is None else self._elapsed + seconds
+            self._reach(self._elapsed)  # a deadline that has passed already counts at once
             try:
                 yield scope
             finally:

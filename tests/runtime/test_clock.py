@@ -35,6 +35,14 @@ async def test_a_sleeper_that_is_cancelled_does_not_move_the_time() -> None:
     assert clock.monotonic() == 0
 
 
+async def test_a_deadline_that_has_passed_already_lets_nothing_wait() -> None:
+    clock = FakeClock()
+    with clock.deadline(0) as scope:
+        await clock.sleep(100)
+    assert scope.cancelled_caught
+    assert clock.monotonic() == 0
+
+
 async def test_a_deadline_on_the_fake_clock_cancels_when_its_time_comes() -> None:
     clock = FakeClock()
     with clock.deadline(10) as scope:
