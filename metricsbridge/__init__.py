@@ -42,6 +42,7 @@ from metricsbridge.model import (
     Task,
     Window,
 )
+from metricsbridge.planning import Plan, PlannedCalls
 from metricsbridge.protocols import (
     Clock,
     Rate,
@@ -84,6 +85,8 @@ __all__ = [
     "NotFoundError",
     "PartialDataError",
     "PermissionDeniedError",
+    "Plan",
+    "PlannedCalls",
     "ProviderError",
     "ProviderInfo",
     "ProviderLoadError",

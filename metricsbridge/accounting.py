@@ -120,6 +120,11 @@ class Ledger:
         """Take note of what a failure names."""
         self.failed.update([(job, task, metric) for job, task in failure.targets for metric in failure.metrics])
 
+    def expect_all(self) -> None:
+        """Take it that every call will bring all that it answers for: what is absent then is known beforehand."""
+        for call in self.calls:
+            self.delivered.update([(job, task, metric) for job, task in call.targets for metric in call.metrics])
+
     def absences(self, now_ms: int, /) -> Iterator[Absence]:
         """Give what is neither delivered nor failed, once every call is done: one Absence per reason and metrics."""
         reasons = self._covered(now_ms)

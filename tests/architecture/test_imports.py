@@ -23,7 +23,7 @@ LAYERS: Final = (
     ({"envelopes"}, "attrs cattrs msgspec"),
     ({"series"}, "attrs msgspec numpy"),
     ({"protocols"}, "attrs anyio"),  # anyio: names the type of a deadline's scope, no more
-    ({"accounting", "collection", "config", "provider_kit"}, "attrs"),
+    ({"accounting", "asking", "collection", "config", "planning", "provider_kit"}, "attrs"),
     ({"runtime"}, "aiohttp anyio attrs yarl"),
     ({"registry"}, "attrs"),
     ({"collector"}, "anyio attrs"),  # anyio: the one task group of a collection, and its events
@@ -50,7 +50,7 @@ LAZY_ONLY: Final = {"registry": {"runtime"}, "collector": {"runtime"}, "cli": {"
 OPENED: Final = {
     "metricsbridge": {"runtime._limits"},  # Quota
     "registry": {"runtime._limits", "runtime._stack"},
-    "collector": {"runtime._clock", "runtime._limits", "runtime._parts", "runtime._run"},
+    "collector": {"runtime._clock", "runtime._limits", "runtime._parts", "runtime._rates", "runtime._run"},
     "cli": {"runtime._clock", "series._kernel"},
 }
 
