@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+from array import array
 from itertools import chain
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
-import attrs
 import numpy as np
 
 from metricsbridge.series.columns import SeriesBatch, merge, named_keys
@@ -16,16 +15,13 @@ if TYPE_CHECKING:
 
     from metricsbridge.series.columns import Float64, Int64
 
-    Order = tuple[int, int]
-
 _CHUNK: Final = 2**20
 """Samples of a full chunk. So large a block is the system's own to give and take back, and freed is free."""
 
 _FIRST: Final = 2**12
 """Samples that a chunk has room for at first."""
 
-_TEXT_COLUMNS: Final = ("keys", "unit", "interval_ms", "timing", "time_error_ms", "statistic")
-_columns_of = attrgetter("source", *_TEXT_COLUMNS, "offsets")
+_TEXTS: Final = ("keys", "unit", "interval_ms", "timing", "time_error_ms", "statistic")
 
 
 class _Column:
@@ -34,29 +30,29 @@ class _Column:
     def __init__(self, dtype: type) -> None:
         self._dtype = dtype
         self._chunks: list[Any] = []
-        self._count = 0
+        self.count = 0
 
     def add(self, numbers: Int64 | Float64) -> None:
         """Copy numbers to the end."""
         taken = 0
         while taken < len(numbers):
-            place = self._count % _CHUNK
+            place = self.count % _CHUNK
             if place == 0:
                 self._chunks.append(np.empty(_FIRST, self._dtype))
             chunk = self._chunks[-1]
             here = min(len(numbers) - taken, _CHUNK - place)
             if place + here > len(chunk):
-                chunk.resize(min(_CHUNK, max(place + here, 2 * len(chunk))), refcheck=False)
+                chunk.resize(min(_CHUNK, max(place + here, len(chunk) * 5 // 4)), refcheck=False)
             chunk[place : place + here] = numbers[taken : taken + here]
             taken += here
-            self._count += here
+            self.count += here
 
     def take(self, stretches: Sequence[tuple[int, int]]) -> Any:
         """Give all numbers as one array that holds the stretches ``(start, length)`` in their order.
 
         The array grows as the chunks are freed. Large blocks grow in place, or by being given other addresses.
         """
-        left = [min(_CHUNK, self._count - start) for start in range(0, self._count, _CHUNK)]
+        left = [min(_CHUNK, self.count - start) for start in range(0, self.count, _CHUNK)]
         whole: Any = np.empty(0, self._dtype)
         filled = 0
         for start, length in stretches:
@@ -64,7 +60,7 @@ class _Column:
                 number, place = divmod(start, _CHUNK)
                 here = min(length, _CHUNK - place)
                 if filled + here > len(whole):
-                    room = max(filled + here, min(self._count, filled + max(_CHUNK, filled // 8)))
+                    room = max(filled + here, min(self.count, filled + max(_CHUNK, filled // 8)))
                     whole.resize(room, refcheck=False)
                 whole[filled : filled + here] = self._chunks[number][place : place + here]
                 left[number] -= here
@@ -72,19 +68,6 @@ class _Column:
                     self._chunks[number] = None
                 start, length, filled = start + here, length - here, filled + here
         return whole
-
-
-@attrs.frozen(eq=False)
-class _Part:
-    """A batch without its samples, which are a stretch of the pile's."""
-
-    order: Order
-    start: int
-    columns: tuple[Any, ...]
-
-    @property
-    def length(self) -> int:
-        return int(self.columns[-1][-1])
 
 
 class Pile:
@@ -95,13 +78,14 @@ class Pile:
     """
 
     def __init__(self) -> None:
-        self._parts: list[_Part] = []
-        self._times, self._values = _Column(np.int64), _Column(np.float64)
-        self._count = 0
+        self._parts = array("q")  # of each batch: its place, first series, series, first sample, samples, source
+        self._texts: dict[str, list[Any]] = {name: [] for name in _TEXTS}
+        self._lengths, self._times, self._values = _Column(np.int64), _Column(np.int64), _Column(np.float64)
+        self._sources: dict[str, int] = {}
         self._jobs: set[int] = set()
         self._overlap = False
 
-    def add(self, order: Order, batch: SeriesBatch, /) -> None:
+    def add(self, place: tuple[int, int], batch: SeriesBatch, /) -> None:
         """Copy a batch; those of its series that have equal keys are joined, as by ``merge``."""
         batch = merge([batch])
         if not len(batch):
@@ -110,31 +94,37 @@ class Pile:
         jobs = {hash((key.source or batch.source, key.job)) for key in batch.keys}
         self._overlap = self._overlap or not self._jobs.isdisjoint(jobs)
         self._jobs |= jobs
-        self._parts.append(_Part(order, self._count, _columns_of(batch)))
+        source = self._sources.setdefault(batch.source, len(self._sources))
+        first_series, first_sample = self._lengths.count, self._times.count
+        self._parts.extend((*place, first_series, len(batch), first_sample, len(batch.times), source))
+        for name, column in self._texts.items():
+            column.extend(getattr(batch, name))
+        self._lengths.add(np.diff(batch.offsets))
         self._times.add(batch.times)
         self._values.add(batch.values)
-        self._count += len(batch.times)
 
     def stack(self) -> SeriesBatch:
         """Give what ``merge`` makes of the batches in order of their places; the pile is then used up."""
-        parts, self._parts = sorted(self._parts, key=attrgetter("order")), []
-        if not parts:
+        if not self._parts:
             return SeriesBatch.empty()
-        stretches = [(part.start, part.length) for part in parts]
-        sources, *texts, offsets = map(list, zip(*[part.columns for part in parts], strict=True))
-        del parts
-        begins = np.cumsum([0, *[length for _, length in stretches[:-1]]])
-        several = len(set(sources)) > 1
-        if several:
-            texts[0] = [*map(named_keys, sources, texts[0])]
-        columns = {}
-        for name in _TEXT_COLUMNS:
-            columns[name] = tuple(chain.from_iterable(texts.pop(0)))
+        parts = np.array(self._parts).reshape(-1, 7)
+        parts = parts[np.lexsort((parts[:, 1], parts[:, 0]))]
+        series, samples = parts[:, 2:4].tolist(), parts[:, 4:6].tolist()
+        sources = [*self._sources]
+        names = [sources[number] for number in parts[:, 6].tolist()] if len(sources) > 1 else None
+        columns = {name: self._take(name, series, names) for name in _TEXTS}
         whole = SeriesBatch(
-            source="" if several else sources[0],
+            source="" if names else sources[0],
             **columns,
-            offsets=np.concatenate([[0], *[part[1:] + begin for part, begin in zip(offsets, begins, strict=True)]]),
-            times=self._times.take(stretches),
-            values=self._values.take(stretches),
+            offsets=np.concatenate([[0], np.cumsum(self._lengths.take(series))]),
+            times=self._times.take(samples),
+            values=self._values.take(samples),
         )
         return merge([whole]) if self._overlap else whole
+
+    def _take(self, name: str, stretches: Sequence[tuple[int, int]], sources: Sequence[str] | None) -> Any:
+        entries = self._texts.pop(name)
+        parts = [entries[start : start + length] for start, length in stretches]
+        if name == "keys" and sources is not None:
+            parts = [list(named_keys(source, keys)) for source, keys in zip(sources, parts, strict=True)]
+        return tuple(chain.from_iterable(parts))

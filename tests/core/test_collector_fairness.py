@@ -9,7 +9,8 @@ import pytest
 
 import metricsbridge as mb
 from fake_provider import MINUTE, WINDOW, A, B, FakeProvider, account
-from metricsbridge.testing import FakeClock
+from metricsbridge.http import Request, Response
+from metricsbridge.testing import FakeClock, FakeTransport
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -184,21 +185,16 @@ async def test_the_deadline_of_all_is_not_put_off_by_that_of_a_call(clock) -> No
 
 async def test_a_wait_that_outlasts_a_call_is_not_begun() -> None:
     """The service asks to come back in a minute: the call fails at once, and tells of the service."""
-    transport_clock = FakeClock()
+    clock = FakeClock()
 
-    async def handler(request: Any) -> Any:
-        from metricsbridge.http import Response
-
+    def answer(request: Request) -> Response:
         return Response(503, {"Retry-After": "60"}, b"{}")
 
-    from metricsbridge.testing import FakeTransport
-
     opening = mb.open_provider(
-        "modelarts", transport=FakeTransport(handler, clock=transport_clock), region="cn-north-4", project_id="p",
+        "modelarts", transport=FakeTransport(answer, clock=clock), region="cn-north-4", project_id="p",
         access_key="a", secret_key="s" * 20,
     )  # fmt: skip
-    async with mb.Collector({"hw": opening}, clock=transport_clock) as c:
-        result = await c.collect("hw/j", call_timeout=30)
-        (failure,) = result.failures
-        assert isinstance(failure.error, mb.ServiceUnavailableError)
-        assert transport_clock.monotonic() < 1
+    async with mb.Collector({"hw": opening}, clock=clock) as c:
+        (failure,) = (await c.collect("hw/j", call_timeout=30)).failures
+    assert isinstance(failure.error, mb.ServiceUnavailableError)
+    assert clock.monotonic() < 1
