@@ -1,4 +1,4 @@
-"""``python -m benchmarks [decode|align|threads|fanout|imports …] [--short] [--json FILE] [--markdown FILE] …``."""
+"""``python -m benchmarks [decode|align|threads|fanout|scale|imports] [--short] [--json FILE] [--markdown FILE] …``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from benchmarks.measure import gates_markdown, machine
 if TYPE_CHECKING:
     from benchmarks.measure import Table
 
-NAMES = ("decode", "align", "threads", "fanout", "imports")
+NAMES = ("decode", "align", "threads", "fanout", "scale", "imports")
 
 
 def main() -> int:
@@ -24,7 +24,11 @@ def main() -> int:
     parser.add_argument("--short", action="store_true", help="small sizes, one round: checks results, gates nothing")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the tables there, as README.md has them")
-    parser.add_argument("--without-nginx", action="store_true", help="fanout: serve from Python, which gates nothing")
+    parser.add_argument(
+        "--without-nginx",
+        action="store_true",
+        help="fanout: serve from Python, which gates nothing; scale: leave that out",
+    )
     options = parser.parse_args()
     unknown = set(options.names) - set(NAMES)
     if unknown:
@@ -38,7 +42,7 @@ def main() -> int:
         if options.names and name not in options.names:
             continue
         run = partial(import_module(f"benchmarks.{name}").run, short=options.short)
-        if name == "fanout":
+        if name in ("fanout", "scale"):
             run = partial(run, without_nginx=options.without_nginx)
         for table in run():
             print(table, flush=True)

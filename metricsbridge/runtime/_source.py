@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import anyio
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
 
     from metricsbridge.collection import Order
-    from metricsbridge.model import Call
+    from metricsbridge.model import Call, Target
     from metricsbridge.protocols import TrainingJobMetrics
     from metricsbridge.runtime._run import Run
 
@@ -186,14 +187,18 @@ class Source:
     def _plan(self, ready: Sequence[tuple[int, Job]]) -> Iterable[_Item]:
         place, jobs = ready[0][0], [job for _, job in ready]
         query = self._query(jobs)
-        asked = {target: query.metrics or () for job in jobs for target in asked_targets(job, query)}
-        ledger = Ledger(source=self.name, asked=asked, started=jobs[0].start_time_ms is not None)
+
+        def targets() -> Iterable[Target]:
+            return chain.from_iterable([asked_targets(job, query) for job in jobs])
+
+        started = jobs[0].start_time_ms is not None
+        ledger = Ledger(source=self.name, targets=targets, metrics=query.metrics or (), started=started)
         provider: Any = self.provider
         try:
             ledger.plan(provider.plan_jobs(jobs, query) if self._max_jobs > 1 else provider.plan(jobs[0], query))
         except Exception as error:
             self._fail(
-                (place, 0), targets=tuple(asked), metrics=query.metrics or (), window=query.window,
+                (place, 0), targets=tuple(dict.fromkeys(targets())), metrics=query.metrics or (), window=query.window,
                 error=ours(error, "plan"),
             )  # fmt: skip
             return ()
@@ -248,8 +253,8 @@ class Source:
         try:
             absences = tuple(ledger.absences(self.run.clock.now_ms()))
         except Exception as error:  # a call whose targets are no pairs
-            targets, metrics = tuple(ledger.asked), self.run.ask.metrics or ()
-            self._fail(order, targets=targets, metrics=metrics, error=ours(error, "plan"))
+            targets = tuple(dict.fromkeys(ledger.targets()))
+            self._fail(order, targets=targets, metrics=ledger.metrics, error=ours(error, "plan"))
             return
         for absence in absences:
             self.run.emit(order, absence)
