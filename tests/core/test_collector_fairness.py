@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -13,7 +14,7 @@ from metricsbridge.http import Request, Response
 from metricsbridge.testing import FakeClock, FakeTransport
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 WORKERS = 8
 
@@ -111,24 +112,32 @@ async def test_a_source_that_hangs_does_not_hold_up_the_others(clock, hangs) -> 
     assert max(good.done.values()) <= 60 * 3 / WORKERS + 2
 
 
-async def test_a_source_that_fails_does_not_read_the_input_in_one_go_nor_lose_the_others_jobs(clock) -> None:
-    """It finds nothing of its own among thousands of jobs, and lets others run meanwhile."""
-    turns = 0
-    good = Timed(clock, {f"j{index}": ["w"] for index in range(3000)}, asking=0.0)
-    bad = FakeProvider({})
-    refs = ["bad/none", *[f"good/j{index}" for index in range(3000)]]
+async def test_a_source_that_finds_none_of_its_own_jobs_lets_others_run_while_it_looks(clock) -> None:
+    good, bad = Timed(clock, {f"j{index}": ["w"] for index in range(2000)}, asking=0.0), FakeProvider({})
+    in_one_go = longest = 0
+    reader: object = None
 
-    async def count_turns() -> None:
-        nonlocal turns
-        while len(good.done) < 10:
-            turns += 1
+    def refs() -> Iterator[str]:
+        nonlocal in_one_go, longest, reader
+        yield "bad/none"
+        for index in range(2000):
+            in_one_go = in_one_go + 1 if asyncio.current_task() is reader else 1
+            reader = asyncio.current_task()
+            longest = max(longest, in_one_go)
+            yield f"good/j{index}"
+
+    async def run_beside() -> None:
+        nonlocal in_one_go
+        while True:
+            in_one_go = 0
             await anyio.lowlevel.checkpoint()
 
     async with anyio.create_task_group() as group:
-        group.start_soon(count_turns)
-        result = await collector(clock, bad=bad, good=good).collect(refs, window=WINDOW, metrics=[A])
-    assert turns >= 10
-    assert len(result.series) == 3000
+        group.start_soon(run_beside)
+        result = await collector(clock, bad=bad, good=good).collect(refs(), window=WINDOW, metrics=[A])
+        group.cancel_scope.cancel()
+    assert 200 < longest <= 257
+    assert len(result.series) == 2000
     assert [failure.source for failure in result.failures] == ["bad"]
 
 
