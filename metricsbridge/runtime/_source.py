@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from itertools import chain
+from itertools import chain, count, repeat
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import anyio
@@ -210,7 +210,7 @@ class Source:
             ledger.expect_all()
             self._settle((place, 0), ledger)
             return ()
-        return (_CallItem(place, number, call, ledger) for number, call in enumerate(ledger.calls))
+        return map(_CallItem, repeat(place), count(), ledger.calls, repeat(ledger))
 
     async def _fetch(self, item: _CallItem) -> Iterable[_Item]:
         call, ledger, order = item.call, item.ledger, (item.place, item.number)
