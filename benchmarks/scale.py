@@ -109,7 +109,7 @@ def run(*, short: bool, without_nginx: bool = False) -> list[Table]:
     streams = [Case("stream", calls, 15, tasks) for tasks in (50, 1) for calls in (many // 100, many)]
     streams.append(Case("stream", many, 15, many))
     collects = [Case("collect", calls, points, 50) for points in (15, 60) for calls in (many // 10, many)]
-    collects.append(Case("collect", many, 15, 1))
+    collects += [Case("collect", many, 15, tasks) for tasks in (1, many)]
     found = {case: measure(case) for case in (*streams, *collects)}
     if nginx is not None:
         over = [Case("stream", calls, 60, 50, nginx=True) for calls in (far // 10, far)]

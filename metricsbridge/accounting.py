@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 _HOUR_MS: Final = 3_600_000
 
+_MANY_CALLS: Final = 128
+"""The batches of so many calls are joined at once, at most."""
+
 
 def asked_targets(job: Job, query: Query, /) -> tuple[Target, ...]:
     """Give what a query asks of a job: the job as a whole, or its selected tasks.
@@ -73,6 +76,7 @@ class Ledger:
         started: Whether the jobs have begun to run; otherwise the calls only say what would be served.
         calls: The calls that were planned, until all is settled.
         open_calls: How many of them are not done.
+        many: Whether they are so many, each for tasks of its own, that what each brings is best taken at once.
     """
 
     source: str
@@ -81,6 +85,7 @@ class Ledger:
     started: bool = True
     calls: tuple[Call, ...] = ()
     open_calls: int = 0
+    many: bool = False
     _bits: dict[str, int] = attrs.field(factory=dict)
     _settled: dict[Target, int] = attrs.field(factory=dict)  # delivered, or named by a failure
     _window: Window | None = None  # that of all calls, where they share one: then all is clipped at once
@@ -90,6 +95,8 @@ class Ledger:
         """Take note of the calls."""
         self.calls = tuple(calls)
         self.open_calls = len(self.calls)
+        if self.open_calls > _MANY_CALLS:
+            self.many = len({call.targets for call in self.calls}) == self.open_calls
         windows = {id(call.window): call.window for call in self.calls}
         self._window = next(iter(windows.values())) if len(windows) == 1 else None
         for metrics in {id(call.metrics): call.metrics for call in self.calls}.values():

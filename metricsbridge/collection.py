@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from operator import itemgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
@@ -83,6 +83,10 @@ class Collection:
         return align(self.series, step=step, how=how, window=chosen, fill=fill, max_gap=max_gap)
 
 
+_LARGE: Final = 2**18
+"""So many samples are copied within a few milliseconds."""
+
+
 def assemble(outcomes: Iterable[tuple[Order, Outcome]], window: Window | None, as_of_ms: int) -> Collection:
     """Put what a part of a collection came to, each with its place, in the order of the input."""
     found = [outcome for _, outcome in sorted(outcomes, key=itemgetter(0))]
@@ -96,6 +100,11 @@ class Gathering:
     def __init__(self) -> None:
         self._series = Pile()
         self._others: list[tuple[Order, Outcome]] = []
+
+    @property
+    def large(self) -> bool:
+        """Whether putting it in order takes long enough to be done beside the event loop."""
+        return self._series.samples > _LARGE
 
     def add(self, order: Order, outcome: Outcome) -> None:
         """Take an outcome with its place."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 import anyio
+import anyio.to_thread
 import attrs
 
 from metricsbridge.accounting import count_jobs
@@ -247,7 +249,8 @@ class Collector:
         ask = self._ask(metrics, window, step, per, tasks, timeout, call_timeout, strict)
         gathering = Gathering()
         await self._run(jobs, ask, emit=gathering.add).execute()
-        return gathering.finish(ask.window, self._clock.now_ms())
+        finish = partial(gathering.finish, ask.window, self._clock.now_ms())
+        return await anyio.to_thread.run_sync(finish) if gathering.large else finish()
 
     @asynccontextmanager
     async def stream(

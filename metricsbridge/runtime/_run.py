@@ -35,8 +35,8 @@ class Run:
         concurrency: Items worked on at once, for each source.
         emit: Takes each outcome as it comes about.
         room: Waits until more may be emitted.
-        hurry: Tells whether a batch is waited for; otherwise a job's batches are emitted some at once, or all at once
-            where this is None.
+        hurry: Tells whether a batch is waited for; otherwise a job's batches are emitted some at once. Where this is
+            None, they are emitted all at once, or one by one where they are very many.
         planned: Takes the calls of each plan, of the source that is named: then none of them is made.
     """
 

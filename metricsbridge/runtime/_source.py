@@ -233,7 +233,7 @@ class Source:
         ledger.open_calls -= 1
         if not ledger.open_calls:
             self._settle(order, ledger)
-        elif self.run.hurry is not None and (len(ledger.waiting) >= _MOST_WAITING or self.run.hurry()):
+        elif ledger.many if self.run.hurry is None else len(ledger.waiting) >= _MOST_WAITING or self.run.hurry():
             self._hand_over(order, ledger)
         return ()
 

@@ -82,18 +82,23 @@ class Pile:
         self._texts: dict[str, list[Any]] = {name: [] for name in _TEXTS}
         self._lengths, self._times, self._values = _Column(np.int64), _Column(np.int64), _Column(np.float64)
         self._sources: dict[str, int] = {}
-        self._jobs: set[int] = set()
+        self._tasks: set[int] = set()
         self._overlap = False
+
+    @property
+    def samples(self) -> int:
+        """How many samples there are."""
+        return self._times.count
 
     def add(self, place: tuple[int, int], batch: SeriesBatch, /) -> None:
         """Copy a batch; those of its series that have equal keys are joined, as by ``merge``."""
         batch = merge([batch])
         if not len(batch):
             return
-        # Equal numbers of different jobs only cost a needless look for equal keys.
-        jobs = {hash((key.source or batch.source, key.job)) for key in batch.keys}
-        self._overlap = self._overlap or not self._jobs.isdisjoint(jobs)
-        self._jobs |= jobs
+        # Equal numbers of different tasks only cost a needless look for equal keys.
+        tasks = {hash((key.source or batch.source, key.job, key.task)) for key in batch.keys}
+        self._overlap = self._overlap or not self._tasks.isdisjoint(tasks)
+        self._tasks |= tasks
         source = self._sources.setdefault(batch.source, len(self._sources))
         first_series, first_sample = self._lengths.count, self._times.count
         self._parts.extend((*place, first_series, len(batch), first_sample, len(batch.times), source))
