@@ -96,7 +96,7 @@ class Ledger:
         self.calls = tuple(calls)
         self.open_calls = len(self.calls)
         if self.open_calls > _MANY_CALLS:
-            self.many = len({call.targets for call in self.calls}) == self.open_calls
+            self.many = len({tuple(call.targets) for call in self.calls}) == self.open_calls
         windows = {id(call.window): call.window for call in self.calls}
         self._window = next(iter(windows.values())) if len(windows) == 1 else None
         for metrics in {id(call.metrics): call.metrics for call in self.calls}.values():

@@ -82,11 +82,13 @@ class Tally:
 
     def count(self, source: str, calls: Sequence[Call]) -> None:
         """Count the calls of one plan: no other plan is for the same jobs."""
+        found: dict[str, Counter[str]] = {}
         for operation in dict.fromkeys([call.operation for call in calls]):
             mine = [call for call in calls if call.operation == operation]
             targets = {target for call in mine for target in call.targets}
-            counts = self._counts.setdefault((source, operation), Counter())
-            counts.update(calls=len(mine), targets=len(targets), jobs=len({job for job, _ in targets}))
+            found[operation] = Counter(calls=len(mine), jobs=len({job for job, _ in targets}), targets=len(targets))
+        for operation, counts in found.items():  # only now: a provider's mistake may have ended it
+            self._counts.setdefault((source, operation), Counter()).update(counts)
 
     def plan(self, limit_of: Callable[[str, str], Limit | None]) -> Plan:
         """Give the plan.

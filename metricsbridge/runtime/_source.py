@@ -196,18 +196,16 @@ class Source:
         provider: Any = self.provider
         try:
             ledger.plan(provider.plan_jobs(jobs, query) if self._max_jobs > 1 else provider.plan(jobs[0], query))
+            if self.run.planned is not None and started:
+                self.run.planned(self.name, ledger.calls)
+                ledger.expect_all()
         except Exception as error:
             self._fail(
                 (place, 0), targets=tuple(dict.fromkeys(targets())), metrics=query.metrics or (), window=query.window,
                 error=ours(error, "plan"),
             )  # fmt: skip
             return ()
-        if not ledger.calls or not ledger.started:
-            self._settle((place, 0), ledger)
-            return ()
-        if self.run.planned is not None:
-            self.run.planned(self.name, ledger.calls)
-            ledger.expect_all()
+        if not ledger.calls or not started or self.run.planned is not None:
             self._settle((place, 0), ledger)
             return ()
         return map(_CallItem, repeat(place), count(), ledger.calls, repeat(ledger))
