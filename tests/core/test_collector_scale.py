@@ -137,6 +137,7 @@ async def test_what_collect_gives_is_nearly_all_that_it_holds() -> None:
             return long_batch(call, 1000)
 
     c = mb.Collector({"x": Minutes({}, halves=1)}, clock=FakeClock(10 * MINUTE))
+    await c.collect(refs(2), window=WINDOW, metrics=[A])  # what is made once is made before
     tracemalloc.start()
     try:
         result = await c.collect(refs(250), window=WINDOW, metrics=[A])
