@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_right
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,7 +20,7 @@ _CHUNK: Final = 2**20
 """Samples of a full chunk. So large a block is the system's own to give and take back, and freed is free."""
 
 _FIRST: Final = 2**12
-"""Samples that a chunk has room for at first."""
+"""Samples of the first chunks; later ones hold a quarter of all that is there, so that little room is left over."""
 
 _TEXTS: Final = ("keys", "unit", "interval_ms", "timing", "time_error_ms", "statistic")
 
@@ -30,38 +31,41 @@ class _Column:
     def __init__(self, dtype: type) -> None:
         self._dtype = dtype
         self._chunks: list[Any] = []
+        self._starts: list[int] = []
+        self._room = 0  # in the last chunk
         self.count = 0
 
     def add(self, numbers: Int64 | Float64) -> None:
         """Copy numbers to the end."""
         taken = 0
         while taken < len(numbers):
-            place = self.count % _CHUNK
-            if place == 0:
-                self._chunks.append(np.empty(_FIRST, self._dtype))
+            if not self._room:
+                self._room = max(_FIRST, min(_CHUNK, self.count // 4))
+                self._chunks.append(np.empty(self._room, self._dtype))
+                self._starts.append(self.count)
             chunk = self._chunks[-1]
-            here = min(len(numbers) - taken, _CHUNK - place)
-            if place + here > len(chunk):
-                chunk.resize(min(_CHUNK, max(place + here, len(chunk) * 5 // 4)), refcheck=False)
+            place, here = len(chunk) - self._room, min(len(numbers) - taken, self._room)
             chunk[place : place + here] = numbers[taken : taken + here]
             taken += here
+            self._room -= here
             self.count += here
 
     def take(self, stretches: Sequence[tuple[int, int]]) -> Any:
         """Give all numbers as one array that holds the stretches ``(start, length)`` in their order.
 
-        The array grows as the chunks are freed. Large blocks grow in place, or by being given other addresses.
+        A large one grows as the chunks are freed, in place or by being given other addresses.
         """
-        left = [min(_CHUNK, self.count - start) for start in range(0, self.count, _CHUNK)]
-        whole: Any = np.empty(0, self._dtype)
+        ends = [*self._starts[1:], self.count]
+        left = [end - start for start, end in zip(self._starts, ends, strict=False)]
+        whole: Any = np.empty(min(self.count, _CHUNK), self._dtype)
         filled = 0
         for start, length in stretches:
             while length:
-                number, place = divmod(start, _CHUNK)
-                here = min(length, _CHUNK - place)
+                number = bisect_right(self._starts, start) - 1
+                here = min(length, ends[number] - start)
                 if filled + here > len(whole):
-                    room = max(filled + here, min(self.count, filled + max(_CHUNK, filled // 8)))
-                    whole.resize(room, refcheck=False)
+                    whole.resize(min(self.count, filled + max(here, _CHUNK, filled // 8)), refcheck=False)
+                place = start - self._starts[number]
                 whole[filled : filled + here] = self._chunks[number][place : place + here]
                 left[number] -= here
                 if not left[number]:
