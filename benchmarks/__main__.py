@@ -14,7 +14,7 @@ from benchmarks.measure import gates_markdown, machine
 if TYPE_CHECKING:
     from benchmarks.measure import Table
 
-NAMES = ("decode", "align", "threads", "fanout", "stalls", "throttle", "imports")
+NAMES = ("decode", "align", "threads", "fanout", "stalls", "scale", "throttle", "imports")
 
 
 def main() -> int:
@@ -24,7 +24,11 @@ def main() -> int:
     parser.add_argument("--short", action="store_true", help="small sizes, one round: checks results, gates nothing")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the tables there, as README.md has them")
-    parser.add_argument("--without-nginx", action="store_true", help="serve from Python, which gates nothing")
+    parser.add_argument(
+        "--without-nginx",
+        action="store_true",
+        help="serve from Python, which gates nothing; scale leaves out what needs it",
+    )
     options = parser.parse_args()
     unknown = set(options.names) - set(NAMES)
     if unknown:
@@ -38,7 +42,7 @@ def main() -> int:
         if options.names and name not in options.names:
             continue
         run = partial(import_module(f"benchmarks.{name}").run, short=options.short)
-        if name in ("fanout", "throttle"):
+        if name in ("fanout", "scale", "throttle"):
             run = partial(run, without_nginx=options.without_nginx)
         for table in run():
             print(table, flush=True)

@@ -78,6 +78,9 @@ class Table:
 
     def to_markdown(self) -> str:
         """Give the figures as they stand in README.md: the spread of a ratio in brackets behind it, gates left out."""
+        if SPREAD[0] not in self.columns:
+            plain = [self.columns, ["---"] * len(self.columns), *[[cell(value) for value in row] for row in self.rows]]
+            return "\n".join([f"**{self.title}**", "", *[f"| {' | '.join(line)} |" for line in plain], ""])
         spread = self.columns.index(SPREAD[0]) - 1
         columns = [name for name in self.columns if name not in SPREAD]
         lines = [columns, ["---"] * len(columns)]

@@ -44,6 +44,7 @@ from metricsbridge.model import (
     Window,
 )
 from metricsbridge.observer import CallEvent, Observer, RequestEvent
+from metricsbridge.planning import Plan, PlannedCalls
 from metricsbridge.protocols import (
     Clock,
     Rate,
@@ -88,6 +89,8 @@ __all__ = [
     "Observer",
     "PartialDataError",
     "PermissionDeniedError",
+    "Plan",
+    "PlannedCalls",
     "ProviderError",
     "ProviderInfo",
     "ProviderLoadError",

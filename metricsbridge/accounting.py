@@ -16,15 +16,15 @@ from metricsbridge.model import Absence, JobTotals, Window
 from metricsbridge.series.columns import concat
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator
 
     from metricsbridge.model import Call, Failure, Job, JobStatus, Query, Reason, Target
     from metricsbridge.series.columns import SeriesBatch
 
 _HOUR_MS: Final = 3_600_000
 
-Unit = tuple[str, str, str]
-"""(job id, task id, metric)."""
+_MANY_CALLS: Final = 128
+"""The batches of so many calls are joined at once, at most."""
 
 
 def asked_targets(job: Job, query: Query, /) -> tuple[Target, ...]:
@@ -67,23 +67,27 @@ def count_jobs(jobs: Iterable[Job], /) -> tuple[JobTotals, ...]:
 class Ledger:
     """The account of one job, or of jobs that are planned together.
 
+    Metrics are numbered, and the units of a target are the bits of one number: a job may have very many tasks.
+
     Attributes:
-        asked: What each target is asked for; empty where the query asks for whatever there is.
+        targets: Gives every target that is asked for; asked when it is needed, so that nothing is kept for each.
+        metrics: What each of them is asked for; empty where the query asks for whatever there is.
         source: Which source.
         started: Whether the jobs have begun to run; otherwise the calls only say what would be served.
-        calls: The calls that were planned.
+        calls: The calls that were planned, until all is settled.
         open_calls: How many of them are not done.
-        delivered: The units that have a value.
-        failed: The units that a failure names.
+        many: Whether they are so many, each for tasks of its own, that what each brings is best taken at once.
     """
 
     source: str
-    asked: Mapping[Target, tuple[str, ...]]
+    targets: Callable[[], Iterable[Target]]
+    metrics: tuple[str, ...]
     started: bool = True
     calls: tuple[Call, ...] = ()
     open_calls: int = 0
-    delivered: set[Unit] = attrs.field(factory=set)
-    failed: set[Unit] = attrs.field(factory=set)
+    many: bool = False
+    _bits: dict[str, int] = attrs.field(factory=dict)
+    _settled: dict[Target, int] = attrs.field(factory=dict)  # delivered, or named by a failure
     _window: Window | None = None  # that of all calls, where they share one: then all is clipped at once
     _arrived: list[tuple[int, SeriesBatch]] = attrs.field(factory=list)
 
@@ -91,8 +95,12 @@ class Ledger:
         """Take note of the calls."""
         self.calls = tuple(calls)
         self.open_calls = len(self.calls)
+        if self.open_calls > _MANY_CALLS:
+            self.many = len({tuple(call.targets) for call in self.calls}) == self.open_calls
         windows = {id(call.window): call.window for call in self.calls}
         self._window = next(iter(windows.values())) if len(windows) == 1 else None
+        for metrics in {id(call.metrics): call.metrics for call in self.calls}.values():
+            self._mask(metrics)
 
     def deliver(self, number: int, batch: SeriesBatch, /) -> None:
         """Take what the call of that number brings, up to its window; it waits for ``take``."""
@@ -116,44 +124,63 @@ class Ledger:
 
     def count(self, batch: SeriesBatch, /) -> SeriesBatch:
         """Take note of what a batch delivers whose series all have a value, and give it back."""
-        self.delivered.update([(key.job, key.task, key.metric) for key in batch.keys])
+        bits, settled = self._bits, self._settled
+        for key in batch.keys:
+            target = (key.job, key.task)
+            settled[target] = settled.get(target, 0) | bits.setdefault(key.metric, 1 << len(bits))
         return batch
 
     def fail(self, failure: Failure, /) -> None:
         """Take note of what a failure names."""
-        self.failed.update([(job, task, metric) for job, task in failure.targets for metric in failure.metrics])
+        self._settle(failure.targets, failure.metrics)
+
+    def expect_all(self) -> None:
+        """Take it that every call will bring all that it answers for: what is absent then is known beforehand."""
+        for call in self.calls:
+            self._settle(call.targets, call.metrics)
 
     def absences(self, now_ms: int, /) -> Iterator[Absence]:
         """Give what is neither delivered nor failed, once every call is done: one Absence per reason and metrics."""
-        reasons = self._covered(now_ms)
-        uncovered: Reason = "unsupported" if self.started or self.calls else "not-started"
-        for target, metrics in self.asked.items():
-            for metric in metrics:
-                reasons.setdefault((*target, metric), uncovered)
-        missing: dict[Target, dict[Reason, list[str]]] = {}
-        settled = self.delivered | self.failed if self.failed else self.delivered
-        for unit in [unit for unit in reasons if unit not in settled]:
-            missing.setdefault(unit[:2], {}).setdefault(reasons[unit], []).append(unit[2])
-        # A target of which nothing is served, where the query asks for whatever there is, is still named.
-        named = {unit[:2] for unit in reasons}
-        missing.update({target: {uncovered: []} for target in self.asked if target not in named})
-        groups: dict[tuple[Reason, tuple[str, ...]], list[Target]] = {}
-        for target, found in missing.items():
-            for reason, names in found.items():
-                groups.setdefault((reason, tuple(names)), []).append(target)
-        for (reason, names_), targets in groups.items():
-            yield Absence(targets=tuple(targets), metrics=names_, reason=reason, source=self.source)
+        answered: Reason = "no-data" if self.started else "not-started"
+        otherwise: Reason = "unsupported" if self.started or self.calls else "not-started"
+        wanted = self._mask(self.metrics)
+        size = len(self._bits)
+        covered = self._covered(now_ms, size)
+        self.calls = ()
+        groups: dict[tuple[Reason, int], list[Target]] = {}
+        for target, mask in covered.items():
+            settled = self._settled.get(target, 0)
+            fresh = mask & (1 << size) - 1
+            for reason, missing in ((answered, fresh), ("outside-retention", mask >> size & ~fresh)):
+                if missing & ~settled:
+                    groups.setdefault((reason, missing & ~settled), []).append(target)
+        for target in dict.fromkeys(self.targets()):
+            mask = covered.get(target, 0)
+            missing = wanted & ~(mask | mask >> size | self._settled.get(target, 0))
+            # A target of which nothing is served, where the query asks for whatever there is, is still named.
+            if missing or not (wanted or mask):
+                groups.setdefault((otherwise, missing), []).append(target)
+        for (reason, mask), targets in groups.items():
+            names = tuple([name for name, bit in self._bits.items() if mask & bit])
+            yield Absence(targets=tuple(targets), metrics=names, reason=reason, source=self.source)
 
-    def _covered(self, now_ms: int) -> dict[Unit, Reason]:
-        """Give, for each unit that a call answers for, why it is absent if it is."""
-        reasons: dict[Unit, Reason] = {}
+    def _covered(self, now_ms: int, size: int) -> dict[Target, int]:
+        """Give what calls answer for; ``size`` bits higher where the vendor keeps what was asked no longer."""
+        covered: dict[Target, int] = {}
         for call in self.calls:
-            units = [(job, task, metric) for job, task in call.targets for metric in call.metrics]
-            if not self.started:
-                reasons.update(dict.fromkeys(units, "not-started"))
-            elif call.retention_ms is None or call.window.end_ms > now_ms - call.retention_ms:
-                reasons.update(dict.fromkeys(units, "no-data"))
-            else:
-                for unit in units:
-                    reasons.setdefault(unit, "outside-retention")
-        return reasons
+            mask = self._mask(call.metrics)
+            kept = call.retention_ms is None or call.window.end_ms > now_ms - call.retention_ms
+            for job, task in call.targets:
+                covered[job, task] = covered.get((job, task), 0) | (mask if kept or not self.started else mask << size)
+        return covered
+
+    def _settle(self, targets: Iterable[Target], metrics: Iterable[str]) -> None:
+        mask = self._mask(metrics)
+        for job, task in targets:
+            self._settled[job, task] = self._settled.get((job, task), 0) | mask
+
+    def _mask(self, metrics: Iterable[str]) -> int:
+        mask = 0
+        for metric in metrics:
+            mask |= self._bits.setdefault(metric, 1 << len(self._bits))
+        return mask

@@ -10,13 +10,20 @@ import attrs
 from metricsbridge.model import Absence, Failure, Job
 from metricsbridge.series.align import align
 from metricsbridge.series.columns import SeriesBatch, merge
+from metricsbridge.series.pile import Pile
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from datetime import timedelta
 
     from metricsbridge.model import RelativeWindow, Window
     from metricsbridge.series.align import Fill, Frame, How
+
+Outcome = SeriesBatch | Failure | Absence | Job
+"""What may come of a part of the work."""
+
+Order = tuple[int, int]
+"""(place of the job in the input, place of the call in its plan)."""
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -76,15 +83,42 @@ class Collection:
         return align(self.series, step=step, how=how, window=chosen, fill=fill, max_gap=max_gap)
 
 
-def assemble(
-    outcomes: Iterable[tuple[tuple[int, int], SeriesBatch | Failure | Absence | Job]],
-    window: Window | None,
-    as_of_ms: int,
-) -> Collection:
-    """Put what a collection came to, each with its place, in the order of the input."""
+def assemble(outcomes: Iterable[tuple[Order, Outcome]], window: Window | None, as_of_ms: int) -> Collection:
+    """Put what a part of a collection came to, each with its place, in the order of the input."""
     found = [outcome for _, outcome in sorted(outcomes, key=itemgetter(0))]
+    series = merge([outcome for outcome in found if isinstance(outcome, SeriesBatch)])
+    return _collection(series, found, window, as_of_ms)
+
+
+class Gathering:
+    """Takes all that a collection comes to, in any order, and holds the series' columns and little else."""
+
+    def __init__(self) -> None:
+        self._series = Pile()
+        self._others: list[tuple[Order, Outcome]] = []
+
+    @property
+    def samples(self) -> int:
+        """How many samples there are."""
+        return self._series.samples
+
+    def add(self, order: Order, outcome: Outcome) -> None:
+        """Take an outcome with its place."""
+        if isinstance(outcome, SeriesBatch):
+            self._series.add(order, outcome)
+        else:
+            self._others.append((order, outcome))
+
+    def finish(self, window: Window | None, as_of_ms: int) -> Collection:
+        """Put all of it in the order of the input; nothing is left here."""
+        others, self._others = self._others, []
+        found = [outcome for _, outcome in sorted(others, key=itemgetter(0))]
+        return _collection(self._series.stack(), found, window, as_of_ms)
+
+
+def _collection(series: SeriesBatch, found: Sequence[Outcome], window: Window | None, as_of_ms: int) -> Collection:
     return Collection(
-        series=merge([outcome for outcome in found if isinstance(outcome, SeriesBatch)]),
+        series=series,
         failures=tuple([outcome for outcome in found if isinstance(outcome, Failure)]),
         absences=tuple([outcome for outcome in found if isinstance(outcome, Absence)]),
         jobs=tuple([outcome for outcome in found if isinstance(outcome, Job)]),

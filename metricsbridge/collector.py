@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from difflib import get_close_matches
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import anyio
 import attrs
 
 from metricsbridge.accounting import count_jobs
+from metricsbridge.asking import Ask
+from metricsbridge.collection import Collection, Gathering
 from metricsbridge.config import load_config
-from metricsbridge.durations import parse_duration
 from metricsbridge.errors import ConfigurationError
-from metricsbridge.metrics import METRICS, is_metric_name
 from metricsbridge.model import Job, JobRef, JobSearch, check_source
 from metricsbridge.observer import guarded
+from metricsbridge.planning import Tally
 from metricsbridge.protocols import SupportsEvaluations, SupportsJobSearch, SupportsJobTotals, TrainingJobMetrics
 from metricsbridge.registry import open_provider
 
@@ -25,12 +25,13 @@ if TYPE_CHECKING:
     from datetime import timedelta
     from types import TracebackType
 
-    from metricsbridge.collection import Collection
+    from metricsbridge.asking import Bound
     from metricsbridge.model import Evaluation, JobTotals, Level, RelativeWindow, Window
     from metricsbridge.observer import Observer
+    from metricsbridge.planning import Plan
     from metricsbridge.protocols import Clock
     from metricsbridge.runtime._limits import Quota
-    from metricsbridge.runtime._run import Ask, Order, Outcome
+    from metricsbridge.runtime._run import Run
 
     Provider = TrainingJobMetrics | AbstractAsyncContextManager[TrainingJobMetrics]
     Jobs = Iterable[str | JobRef | Job] | str | JobRef | Job
@@ -229,7 +230,8 @@ class Collector:
         step: str | int | timedelta | None = None,
         per: Level = "task",
         tasks: Iterable[str] | None = None,
-        timeout: float | str | timedelta | None = None,
+        timeout: Bound | None = None,
+        call_timeout: Bound | None = None,
         strict: bool = False,
     ) -> Collection:
         """Collect the metrics of jobs, all at once.
@@ -245,6 +247,8 @@ class Collector:
             tasks: Ids of the tasks that are wanted; None is all.
             timeout: Bounds the whole call, in seconds or as ``"30s"``: what has arrived is returned, what has not is a
                 failure.
+            call_timeout: Bounds each call in the same way, its pages, retries and waits together, and each job's
+                description; without it a source's own ``timeout`` bounds each request.
             strict: Raise at the first failure instead.
 
         Returns:
@@ -254,18 +258,12 @@ class Collector:
             ValueError: A metric, step or level that does not exist.
             ExceptionGroup: ``strict`` was asked for and something failed.
         """
-        from metricsbridge.runtime._run import Run
-        from metricsbridge.runtime._threads import assembled
+        from metricsbridge.runtime._threads import finished
 
-        ask = self._ask(metrics, window, step, per, tasks, timeout, strict)
-        outcomes: list[tuple[Order, Outcome]] = []
-        run = Run(
-            dict(self._sources), _each(jobs), ask, clock=self._clock, quota=self._quota,
-            concurrency=self._concurrency, emit=lambda order, outcome: outcomes.append((order, outcome)),
-            observer=self._observer,
-        )  # fmt: skip
-        await run.execute()
-        return await assembled(outcomes, ask.window, self._clock)
+        ask = self._ask(metrics, window, step, per, tasks, timeout, call_timeout, strict)
+        gathering = Gathering()
+        await self._run(jobs, ask, emit=gathering.add).execute()
+        return await finished(gathering, ask.window, self._clock)
 
     @asynccontextmanager
     async def stream(
@@ -277,7 +275,8 @@ class Collector:
         step: str | int | timedelta | None = None,
         per: Level = "task",
         tasks: Iterable[str] | None = None,
-        timeout: float | str | timedelta | None = None,
+        timeout: Bound | None = None,
+        call_timeout: Bound | None = None,
         strict: bool = False,
     ) -> AsyncIterator[AsyncIterator[Collection]]:
         """Collect as ``collect`` does, and give the answer in parts as they come, in no particular order.
@@ -285,15 +284,10 @@ class Collector:
         A slow consumer holds the work back, so memory stays bounded. Leaving the block ends the work.
         """
         from metricsbridge.runtime._parts import Parts
-        from metricsbridge.runtime._run import Run
 
-        ask = self._ask(metrics, window, step, per, tasks, timeout, strict)
+        ask = self._ask(metrics, window, step, per, tasks, timeout, call_timeout, strict)
         parts = Parts(ask.window, self._clock)
-        run = Run(
-            dict(self._sources), _each(jobs), ask, clock=self._clock, quota=self._quota,
-            concurrency=self._concurrency, emit=parts.put, room=parts.room, hurry=parts.hurry,
-            observer=self._observer,
-        )  # fmt: skip
+        run = self._run(jobs, ask, emit=parts.put, room=parts.room, hurry=parts.hurry)
         raised: Exception | None = None
         async with anyio.create_task_group() as group:
             group.start_soon(parts.fill, run)
@@ -305,6 +299,43 @@ class Collector:
         if raised is not None:
             raise raised
 
+    async def plan(
+        self,
+        jobs: Jobs,
+        *,
+        metrics: Iterable[str] | None = None,
+        window: Window | RelativeWindow | None = None,
+        step: str | int | timedelta | None = None,
+        per: Level = "task",
+        tasks: Iterable[str] | None = None,
+        timeout: Bound | None = None,
+        call_timeout: Bound | None = None,
+        strict: bool = False,
+    ) -> Plan:
+        """Say how many calls ``collect`` would make with these arguments, to whom, and how long the limits make them.
+
+        Nothing is sent but what describing the jobs takes that are named and not given.
+
+        Raises:
+            ValueError: A metric, step or level that does not exist.
+            ExceptionGroup: ``strict`` was asked for and a job could not be described or planned.
+        """
+        from metricsbridge.runtime._rates import limit_of
+
+        ask = self._ask(metrics, window, step, per, tasks, timeout, call_timeout, strict)
+        tally, sources = Tally(), dict(self._sources)
+        await self._run(jobs, ask, emit=tally.add, planned=tally.count).execute()
+        return tally.plan(lambda source, operation: limit_of(sources[source], operation, self._quota))
+
+    def _run(self, jobs: Jobs, ask: Ask, **given: Any) -> Run:
+        from metricsbridge.runtime._run import Run
+
+        each = [jobs] if isinstance(jobs, (str, JobRef, Job)) else jobs
+        return Run(
+            dict(self._sources), each, ask, clock=self._clock, quota=self._quota, concurrency=self._concurrency,
+            observer=self._observer, **given,
+        )  # fmt: skip
+
     def _ask(
         self,
         metrics: Iterable[str] | None,
@@ -312,38 +343,11 @@ class Collector:
         step: str | int | timedelta | None,
         per: Level,
         tasks: Iterable[str] | None,
-        timeout: float | str | timedelta | None,
+        timeout: Bound | None,
+        call_timeout: Bound | None,
         strict: bool,
     ) -> Ask:
-        from metricsbridge.runtime._run import Ask
-
-        if per not in ("task", "device", "job"):
-            raise ValueError(f"per={per!r} does not exist: write 'task', 'device' or 'job'")
-        return Ask(
-            metrics=_metric_names(metrics),
-            window=None if window is None else window.resolve(self._clock.now_ms()),
-            step_ms=None if step is None else parse_duration(step),
-            per=per,
-            tasks=None if tasks is None else tuple(dict.fromkeys([tasks] if isinstance(tasks, str) else tasks)),
-            timeout_s=timeout
-            if timeout is None or isinstance(timeout, (int, float))
-            else parse_duration(timeout) / 1000,
-            strict=strict,
-        )
-
-
-def _each(jobs: Jobs) -> Iterable[str | JobRef | Job]:
-    return [jobs] if isinstance(jobs, (str, JobRef, Job)) else jobs
-
-
-def _metric_names(metrics: Iterable[str] | None) -> tuple[str, ...] | None:
-    if metrics is None:
-        return None
-    names = tuple(dict.fromkeys([metrics] if isinstance(metrics, str) else metrics))
-    for name in names:
-        if not is_metric_name(name):
-            endings = {known.split(".", cut)[cut]: known for known in METRICS for cut in (1, 0)}
-            close = get_close_matches(name, endings, n=1)
-            hint = f"did you mean {endings[close[0]]!r}?" if close else f"there are {', '.join(METRICS)}"
-            raise ValueError(f"there is no metric {name!r}: {hint}")
-    return names
+        return Ask.check(
+            self._clock.now_ms(), metrics=metrics, window=window, step=step, per=per, tasks=tasks, timeout=timeout,
+            call_timeout=call_timeout, strict=strict,
+        )  # fmt: skip

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from metricsbridge.collection import Collection
     from metricsbridge.model import Failure, Reason
 
-_REASONS: Final[Mapping[Reason, str]] = {
+REASONS: Final[Mapping[Reason, str]] = {
     "not-started": "not started",
     "no-data": "no data",
     "outside-retention": "kept no longer",
@@ -84,13 +84,13 @@ def absent(collection: Collection, /) -> list[Entry]:
     """Group the absences by reason and metrics."""
     everything = _all_metrics(collection)
     entries: dict[tuple[str, tuple[str, ...]], Entry] = {}
-    for reason, why in _REASONS.items():
+    for reason, why in REASONS.items():
         for absence in collection.absences:
             if absence.reason == reason:
                 metrics = _told(absence.metrics, everything[absence.source])
                 entry = entries.setdefault((why, metrics), Entry(why=why, metrics=metrics))
                 entry.add(absence.source, absence.targets)
-    order = list(_REASONS.values())
+    order = list(REASONS.values())
     return sorted(entries.values(), key=lambda entry: (order.index(entry.why), entry.metrics != ()))
 
 

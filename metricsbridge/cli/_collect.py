@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
+import attrs
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from metricsbridge.cli._account import EVERY_JOB
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from metricsbridge.cli._arguments import Options, Wanted
     from metricsbridge.collector import Collector
+    from metricsbridge.planning import Plan
 
 
 async def gather(
@@ -37,35 +39,63 @@ async def gather(
         UsageError: An option that does not exist.
         ConfigurationError: A source can't list its jobs at all.
     """
-    clock = SystemClock()
-    ends = None if options.timeout_s is None else clock.monotonic() + options.timeout_s
-    jobs: list[JobRef | Job] = []
-    parts: list[Collection] = []
-
-    def left_s() -> float | None:
-        return None if ends is None else max(0.001, ends - clock.monotonic())
-
-    for each in wanted:
-        if isinstance(each, JobRef):
-            jobs.append(each)
-            continue
-        with clock.deadline(left_s()) as scope:
-            error = await _list(collector, each, jobs)
-        if scope.cancelled_caught:
-            error = DeadlineExceededError("its jobs could not be listed in time: allow more, or name the jobs")
-        if error is not None:
-            parts.append(_not_listed(each, options, error))
+    remaining = _Remaining(options.timeout_s)
+    jobs, lost = await _find_jobs(collector, wanted, options, remaining)
+    parts = [Collection(series=merge([]), failures=lost)] if lost else []
     async with AsyncExitStack() as stack:
         with usage_errors():
-            stream = collector.stream(
-                jobs, metrics=options.metrics, window=options.window, step=options.step, per=options.per,
-                tasks=options.tasks, timeout=left_s(),
-            )  # fmt: skip
+            stream = collector.stream(jobs, **_asked(options, remaining))
             arriving = await stack.enter_async_context(stream)
         async for part in arriving:
             parts.append(part)
             progress.show(part)
     return _in_order(parts, jobs)
+
+
+async def foresee(collector: Collector, wanted: Sequence[Wanted], options: Options) -> Plan:
+    """Say what ``gather`` would send; what it raises, this raises."""
+    remaining = _Remaining(options.timeout_s)
+    jobs, lost = await _find_jobs(collector, wanted, options, remaining)
+    with usage_errors():
+        plan = await collector.plan(jobs, **_asked(options, remaining))
+    return attrs.evolve(plan, failures=(*lost, *plan.failures))
+
+
+class _Remaining:
+    """What is left of the time that all of it may take."""
+
+    def __init__(self, seconds: float | None) -> None:
+        self.clock = SystemClock()
+        self._ends = None if seconds is None else self.clock.monotonic() + seconds
+
+    def seconds(self) -> float | None:
+        return None if self._ends is None else max(0.001, self._ends - self.clock.monotonic())
+
+
+def _asked(options: Options, remaining: _Remaining) -> dict[str, Any]:
+    return {
+        "metrics": options.metrics, "window": options.window, "step": options.step, "per": options.per,
+        "tasks": options.tasks, "timeout": remaining.seconds(),
+    }  # fmt: skip
+
+
+async def _find_jobs(
+    collector: Collector, wanted: Sequence[Wanted], options: Options, remaining: _Remaining
+) -> tuple[list[JobRef | Job], tuple[Failure, ...]]:
+    """Give the jobs that are meant, and a failure for each source whose jobs could not be listed."""
+    jobs: list[JobRef | Job] = []
+    lost: list[Failure] = []
+    for each in wanted:
+        if isinstance(each, JobRef):
+            jobs.append(each)
+            continue
+        with remaining.clock.deadline(remaining.seconds()) as scope:
+            error = await _list(collector, each, jobs)
+        if scope.cancelled_caught:
+            error = DeadlineExceededError("its jobs could not be listed in time: allow more, or name the jobs")
+        if error is not None:
+            lost.append(_not_listed(each, options, error))
+    return jobs, tuple(lost)
 
 
 async def _list(collector: Collector, source: str, jobs: list[JobRef | Job]) -> MetricsBridgeError | None:
@@ -80,13 +110,12 @@ async def _list(collector: Collector, source: str, jobs: list[JobRef | Job]) -> 
     return None
 
 
-def _not_listed(source: str, options: Options, error: MetricsBridgeError) -> Collection:
+def _not_listed(source: str, options: Options, error: MetricsBridgeError) -> Failure:
     attempts = getattr(error, "attempts", 1)
-    failure = Failure(
+    return Failure(
         targets=((EVERY_JOB, ""),), metrics=tuple(options.metrics or ()), window=None, error=error, attempts=attempts,
         source=source,
     )  # fmt: skip
-    return Collection(series=merge([]), failures=(failure,))
 
 
 def _in_order(parts: Sequence[Collection], jobs: Sequence[JobRef | Job]) -> Collection:

@@ -26,7 +26,8 @@ from metricsbridge.cli._arguments import (
     sources_of,
     usage_errors,
 )
-from metricsbridge.cli._collect import CollectionProgress, gather
+from metricsbridge.cli._collect import CollectionProgress, foresee, gather
+from metricsbridge.cli._plan import print_plan
 from metricsbridge.cli._render import (
     make_console,
     print_collection,
@@ -40,7 +41,7 @@ from metricsbridge.cli._table import sort_totals
 from metricsbridge.cli._text import count
 from metricsbridge.collector import Collector
 from metricsbridge.errors import ConfigurationError, MetricsBridgeError, ProviderNotFoundError
-from metricsbridge.export import check_path, encode_json, job_document, json_document, write
+from metricsbridge.export import check_path, encode_json, job_document, json_document, plan_document, write
 from metricsbridge.model import JobSearch, JobStatus
 from metricsbridge.runtime._clock import SystemClock
 from metricsbridge.series import _kernel
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
 
     from metricsbridge.collection import Collection
     from metricsbridge.model import Job, JobTotals
+    from metricsbridge.planning import Plan
 
 COMPLETE: Final = 0
 NOTHING: Final = 1
@@ -281,6 +283,9 @@ def collect(
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Write all samples to a file: .csv, .json or .parquet.")
     ] = None,
+    only_plan: Annotated[
+        bool, typer.Option("--plan", help="Only say how many calls go to whom, and how long the limits make them take.")
+    ] = False,
     as_json: AsJson = False,
     rows: Rows = 40,
 ) -> None:
@@ -292,6 +297,8 @@ def collect(
         with usage_errors():
             wanted = [parse_wanted(ref) for ref in refs]
             if output is not None:
+                if only_plan:
+                    raise UsageError("--plan collects nothing: leave -o out")
                 check_path(output)
             timeout_ms = parse_optional_duration(timeout)
             options = Options(
@@ -299,6 +306,8 @@ def collect(
                 step=parse_optional_duration(step), per=per.value, tasks=task or None,
                 timeout_s=None if timeout_ms is None else timeout_ms / 1000,
             )  # fmt: skip
+        if only_plan:
+            _show_plan(anyio.run(_plan, config, wanted, options), as_json=as_json)
         with CollectionProgress(make_console(stderr=True), shown=not as_json) as progress:
             collection = anyio.run(partial(_collect, config, wanted, options, progress))
         if as_json:
@@ -319,6 +328,23 @@ async def _collect(
 ) -> Collection:
     async with Collector.from_config(config, sources=sources_of(wanted)) as collector:
         return await gather(collector, wanted, options, progress)
+
+
+async def _plan(config: Path | None, wanted: list[Wanted], options: Options) -> Plan:
+    async with Collector.from_config(config, sources=sources_of(wanted)) as collector:
+        return await foresee(collector, wanted, options)
+
+
+def _show_plan(plan: Plan, *, as_json: bool) -> NoReturn:
+    if as_json:
+        print(encode_json(plan_document(plan)))
+    else:
+        print_plan(make_console(), plan)
+    if not plan.failures:
+        raise typer.Exit(COMPLETE)
+    failed = count(len(plan.failures), "job or source", "jobs or sources")
+    print_error(f"{failed} can't be planned; the first: {explain(plan.failures[0])}", word="warning")
+    raise typer.Exit(PARTIAL if plan.jobs else NOTHING)
 
 
 @app.command()

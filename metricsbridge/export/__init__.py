@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from metricsbridge.export._csv import COLUMNS, csv_rows, dump_csv
-from metricsbridge.export._json import dump_json, encode_json, job_document, json_document
+from metricsbridge.export._json import dump_json, encode_json, job_document, json_document, plan_document
 from metricsbridge.export._parquet import check_parquet, dump_parquet
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ __all__ = [
     "encode_json",
     "job_document",
     "json_document",
+    "plan_document",
     "write",
 ]
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from metricsbridge.errors import MetricsBridgeError
     from metricsbridge.model import Absence, Failure, Job, Target, Window
+    from metricsbridge.planning import Plan
     from metricsbridge.series.columns import SeriesBatch
 
 
@@ -54,6 +55,29 @@ def job_document(job: Job, /) -> dict[str, Any]:
             {"id": task.id, "role": task.role, "start_time_ms": task.start_time_ms, "end_time_ms": task.end_time_ms}
             for task in job.tasks
         ],
+    }
+
+
+def plan_document(plan: Plan, /) -> dict[str, Any]:
+    """Give what a collection would send: calls by source and operation, and what is known to be missing already."""
+    return {
+        "calls": plan.calls,
+        "seconds": plan.seconds,
+        "operations": [
+            {
+                "source": each.source,
+                "operation": each.operation,
+                "calls": each.calls,
+                "jobs": each.jobs,
+                "targets": each.targets,
+                "calls_per_second": each.rate and each.rate.per_second,
+                "seconds": each.seconds,
+            }
+            for each in plan.operations
+        ],
+        "jobs": [job_document(job) for job in plan.jobs],
+        "failures": [_failure(failure) for failure in plan.failures],
+        "absences": [_absence(absence) for absence in plan.absences],
     }
 
 

@@ -1,10 +1,13 @@
-"""Bounded fan-out over one lazy list of work, in which work may bring forth more work."""
+"""Bounded, fair fan-out over one lazy list of work, in which work may bring forth more work."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, TypeVar
+from itertools import chain
+from operator import attrgetter
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 import anyio
+import attrs
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator
@@ -14,11 +17,25 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+@attrs.define(eq=False)
+class _Branch(Generic[T]):
+    """The list itself, or one item's children: what is left of it, and how many of it are being worked on."""
+
+    items: Iterator[T]
+    busy: int = 0
+
+
+_BUSY: Final = attrgetter("busy")
+
+
 class FanOut(Generic[T]):
     """Workers that pull from one list.
 
-    An item's children are worked on before the next item of the list is taken, so the list is read only as fast as
-    the work gets done. No worker waits for another's children: it takes whatever is there.
+    An item's children come before the next item of the list, and older children before younger ones, so the list is
+    read only as fast as the work gets done and few items are half done. But nothing takes all places: while there is
+    other work, one item's children take another place only as long as more places are free than they have. The first
+    thus have half of the places at most, the next a quarter, and so on; if they hang, the others go on. Where there is
+    nothing else, they take whatever is free. No worker waits for another's children.
 
     Args:
         items: The work, read lazily.
@@ -37,7 +54,8 @@ class FanOut(Generic[T]):
         last: Callable[[], Iterable[T]] = tuple,
         enter: Callable[[], None] = lambda: None,
     ) -> None:
-        self._stack: list[Iterator[T]] = [items]
+        self._list = _Branch(items)
+        self._branches = [self._list]  # the oldest first; the list itself stays behind them until it is read
         self._handle = handle
         self._last = last
         self._enter = enter
@@ -56,8 +74,9 @@ class FanOut(Generic[T]):
     def unfinished(self) -> Iterator[T]:
         """Give the items that were begun and not done, then those that were not begun, after a cancellation."""
         yield from self._busy.values()
-        while self._stack or self._push(self._last()):
-            yield from self._stack.pop()
+        while self._branches or self._push(self._last()):
+            branches, self._branches = self._branches, []
+            yield from chain.from_iterable([branch.items for branch in branches])
 
     async def _work(self, tasks: TaskGroup) -> None:
         self._enter()
@@ -75,27 +94,36 @@ class FanOut(Generic[T]):
                 continue
             if self._started < self._workers and not self._waiting:
                 self.start(tasks)
-            number, item = found
+            branch, number, item = found
             children = await self._handle(item)
+            branch.busy -= 1
             del self._busy[number]
             if (children and self._push(children)) or not self._busy:
                 self._wake()
 
-    def _next(self) -> tuple[int, T] | None:
+    def _next(self) -> tuple[_Branch[T], int, T] | None:
         while True:
-            while self._stack:
-                for item in self._stack[-1]:
+            while self._branches:
+                free = self._workers - len(self._busy)
+                for branch in self._branches:
+                    if branch.busy < free:
+                        break
+                else:
+                    branch = min(self._branches, key=_BUSY)
+                for item in branch.items:
                     self._taken += 1
                     self._busy[self._taken] = item
-                    return self._taken, item
-                self._stack.pop()
+                    branch.busy += 1
+                    return branch, self._taken, item
+                self._branches.remove(branch)
             if self._busy or not self._push(self._last()):
                 return None
 
     def _push(self, children: Iterable[T]) -> bool:
         if isinstance(children, (tuple, list)) and not children:
             return False
-        self._stack.append(iter(children))
+        behind = bool(self._branches) and self._branches[-1] is self._list
+        self._branches.insert(len(self._branches) - behind, _Branch(iter(children)))
         return True
 
     def _wake(self) -> None:

@@ -7,15 +7,19 @@ from typing import TYPE_CHECKING, Final, Self
 import anyio
 
 from metricsbridge.runtime._threads import assembled
+from metricsbridge.series.columns import SeriesBatch
 
 if TYPE_CHECKING:
-    from metricsbridge.collection import Collection
+    from metricsbridge.collection import Collection, Order, Outcome
     from metricsbridge.model import Window
     from metricsbridge.protocols import Clock
-    from metricsbridge.runtime._run import Order, Outcome, Run
+    from metricsbridge.runtime._run import Run
 
 _BUFFER: Final = 128
 """So many outcomes wait for a slow consumer before the work waits too."""
+
+_BUFFERED_SAMPLES: Final = 2**20
+"""So many samples, likewise: 16 MiB."""
 
 
 class Parts:
@@ -25,6 +29,7 @@ class Parts:
         self._window = window
         self._clock = clock
         self._outcomes: list[tuple[Order, Outcome]] = []
+        self._samples = 0
         self._done = False
         self._hungry = False
         self._error: Exception | None = None
@@ -34,6 +39,8 @@ class Parts:
     def put(self, order: Order, outcome: Outcome) -> None:
         """Add an outcome to the next part."""
         self._outcomes.append((order, outcome))
+        if isinstance(outcome, SeriesBatch):
+            self._samples += len(outcome.times)
         self._filled.set()
 
     def hurry(self) -> bool:
@@ -42,7 +49,7 @@ class Parts:
 
     async def room(self) -> None:
         """Wait while the consumer is behind."""
-        while len(self._outcomes) >= _BUFFER:
+        while len(self._outcomes) >= _BUFFER or self._samples >= _BUFFERED_SAMPLES:
             await self._taken.wait()
 
     async def fill(self, run: Run) -> None:
@@ -69,7 +76,7 @@ class Parts:
             self._hungry = True
             await self._filled.wait()
             self._hungry = False
-        outcomes, self._outcomes = self._outcomes, []
+        outcomes, self._outcomes, self._samples = self._outcomes, [], 0
         self._taken.set()
         self._taken = anyio.Event()
         try:

@@ -13,10 +13,9 @@ from metricsbridge.series.columns import SeriesBatch
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from metricsbridge.collection import Collection
+    from metricsbridge.collection import Collection, Gathering, Order, Outcome
     from metricsbridge.model import Window
     from metricsbridge.protocols import Clock
-    from metricsbridge.runtime._run import Order, Outcome
 
 T = TypeVar("T")
 
@@ -39,3 +38,9 @@ async def assembled(outcomes: Sequence[tuple[Order, Outcome]], window: Window | 
     samples = sum([len(outcome.values) for _, outcome in outcomes if isinstance(outcome, SeriesBatch)])
     work = partial(assemble, outcomes, window, clock.now_ms())
     return work() if samples < MANY else await in_thread(work)
+
+
+async def finished(gathering: Gathering, window: Window | None, clock: Clock, /) -> Collection:
+    """Put all that was gathered in order, in the same way."""
+    work = partial(gathering.finish, window, clock.now_ms())
+    return work() if gathering.samples < MANY else await in_thread(work)

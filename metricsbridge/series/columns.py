@@ -287,8 +287,12 @@ def _chain(column: str, parts: Sequence[SeriesBatch]) -> tuple[Any, ...]:
 
 
 def _name_sources(batch: SeriesBatch) -> SeriesBatch:
-    keys = tuple([key if key.source else msgspec.structs.replace(key, source=batch.source) for key in batch.keys])
-    return attrs.evolve(batch, source="", keys=keys)
+    return attrs.evolve(batch, source="", keys=named_keys(batch.source, batch.keys))
+
+
+def named_keys(source: str, keys: Iterable[SeriesKey], /) -> tuple[SeriesKey, ...]:
+    """Give keys that name their source: this one, where they don't yet."""
+    return tuple([key if key.source else msgspec.structs.replace(key, source=source) for key in keys])
 
 
 def merge(batches: Iterable[SeriesBatch], /) -> SeriesBatch:

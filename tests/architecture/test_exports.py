@@ -24,6 +24,7 @@ IDS: Final = [f"{door.__name__}.{name}" for door, name in ENTRIES]
 UNLISTED: Final = {
     "Reason": "four words, written out in the docstrings",
     "Target": "a pair of texts",
+    "Bound": "seconds, or a duration",
     "How": "a few words, written out in the docstrings",
     "Fill": "a few words, written out in the docstrings",
     "Provider": "a provider or what open_provider returns",

@@ -24,7 +24,7 @@ LAYERS: Final = (
     ({"envelopes"}, "attrs cattrs msgspec"),
     ({"series"}, "attrs msgspec numpy"),
     ({"protocols"}, "attrs anyio"),  # anyio: names the type of a deadline's scope, no more
-    ({"accounting", "collection", "config", "provider_kit"}, "attrs"),
+    ({"accounting", "asking", "collection", "config", "planning", "provider_kit"}, "attrs"),
     ({"runtime"}, "aiohttp anyio attrs yarl"),
     ({"registry"}, "attrs"),
     ({"collector"}, "anyio attrs"),  # anyio: the one task group of a collection, and its events
@@ -60,6 +60,7 @@ OPENED: Final = {
         "runtime._context",
         "runtime._limits",
         "runtime._parts",
+        "runtime._rates",
         "runtime._run",
         "runtime._threads",
     },

@@ -1,12 +1,18 @@
-"""The window that stands for jobs' lives."""
+"""The window that stands for jobs' lives, and what becomes of what was asked for."""
+
+from __future__ import annotations
+
+from typing import Any
 
 import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metricsbridge.accounting import life_window
-from metricsbridge.model import Job
+from fake_provider import batch
+from metricsbridge.accounting import Ledger, life_window
+from metricsbridge.errors import TransportError
+from metricsbridge.model import Call, Failure, Job, Window
 
 HOUR = 3_600_000
 times = st.integers(0, 2 * 10**12)
@@ -46,3 +52,67 @@ def test_jobs_planned_together_share_one_window():
     window = life_window(jobs, 20 * HOUR)
     assert window.start_ms == 2 * HOUR
     assert all(each.end_time_ms in window for each in jobs if each.end_time_ms is not None)
+
+
+NOW = 1000
+TARGETS = st.sampled_from([("j", "a"), ("j", "b"), ("k", "a")])
+METRICS = st.sampled_from("pqr")
+CALLS = st.lists(
+    st.tuples(
+        st.lists(TARGETS, min_size=1, max_size=2, unique=True), st.lists(METRICS, min_size=1, max_size=3, unique=True),
+        st.sampled_from([None, 1, 10_000]), st.sampled_from(["value", "failure", "nothing"]),
+    ), max_size=5,
+)  # fmt: skip
+
+
+def expected_absences(asked: Any, metrics: Any, calls: Any, started: bool) -> dict[tuple[Any, str], str]:
+    """Give unit to why it is absent, one by one; a target of which nothing is known has the metric ""."""
+    reasons: dict[tuple[Any, str], str] = {}
+    for targets, names, retention, _ in calls:
+        for unit in [(target, name) for target in targets for name in names]:
+            if not started:
+                reasons[unit] = "not-started"
+            elif retention != 1:
+                reasons[unit] = "no-data"
+            else:
+                reasons.setdefault(unit, "outside-retention")
+    for target in asked:
+        for name in metrics:
+            reasons.setdefault((target, name), "unsupported" if started or calls else "not-started")
+        if not any(unit[0] == target for unit in reasons):
+            reasons[target, ""] = "unsupported" if started or calls else "not-started"
+    for targets, names, _, outcome in calls if started else ():
+        if outcome == "value":
+            reasons.pop((targets[0], names[0]), None)
+        if outcome == "failure":
+            for unit in [(target, name) for target in targets for name in names]:
+                reasons.pop(unit, None)
+    return reasons
+
+
+@given(
+    asked=st.lists(TARGETS, min_size=1, max_size=3, unique=True), metrics=st.sampled_from([(), ("p",), ("r", "p")]),
+    calls=CALLS, started=st.booleans(),
+)  # fmt: skip
+def test_a_unit_is_absent_when_it_is_neither_delivered_nor_failed(asked, metrics, calls, started):
+    ledger = Ledger(source="s", targets=lambda: asked, metrics=metrics, started=started)
+    ledger.plan([
+        Call(operation="o", targets=tuple(targets), metrics=tuple(names), window=Window(0, 10), retention_ms=retention)
+        for targets, names, retention, _ in calls
+    ])  # fmt: skip
+    for number, (targets, names, _, outcome) in enumerate(calls if started else ()):
+        if outcome == "value":
+            ledger.deliver(number, batch(*targets[0], names[0], [(1, 0.5)]))
+        if outcome == "failure":
+            ledger.fail(
+                Failure(targets=tuple(targets), metrics=tuple(names), window=None, error=TransportError("gone"))
+            )
+    ledger.take()
+    found: dict[tuple[Any, str], str] = {}
+    for absence in ledger.absences(NOW):
+        assert absence.source == "s"
+        for unit in [(target, name) for target in absence.targets for name in absence.metrics or ("",)]:
+            assert unit not in found
+            found[unit] = absence.reason
+    # A target may have failed or been delivered where it is named by nothing but its absence of everything.
+    assert found == expected_absences(asked, metrics, calls, started)

@@ -39,6 +39,17 @@ async def test_everything_asked_for_is_delivered_in_the_order_of_the_input() -> 
     assert len(result.series) == sum(len(tasks) for tasks in JOBS.values()) * 2
 
 
+async def test_the_tasks_of_a_very_large_job_are_in_order_and_their_windows_joined() -> None:
+    """What each of many calls brings is taken by itself."""
+    tasks = [f"w{index}" for index in random.Random(4).sample(range(1000), 200)]
+    for halves in (1, 2):
+        provider = FakeProvider({"j": tasks, "k": ["w"]}, halves=halves)
+        result = await collector(provider).collect(["x/k", "x/j"], window=WINDOW, metrics=[A])
+        assert result.complete
+        assert [(key.job, key.task) for key in result.series.keys] == [("k", "w"), *[("j", task) for task in tasks]]
+        assert len(result.series.times) == 201 * halves
+
+
 async def test_answers_are_clipped_to_the_window_of_their_call_and_joined() -> None:
     result = await collector(FakeProvider({"j": ["w"]})).collect("x/j", window=WINDOW, metrics=[A])
     assert result.series.times.tolist() == [0, 5 * MINUTE]

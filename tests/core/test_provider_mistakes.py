@@ -91,6 +91,8 @@ async def test_a_plan_whose_targets_are_no_pairs_fails_its_job_alone() -> None:
             return super().plan(job, query)
 
     provider = Wrong({"good": ["w"], "bad": ["w"]})
+    plan = await collector(provider).plan(["s/bad", "s/good"], window=WINDOW)
+    assert ([each.jobs for each in plan.operations], [f.targets for f in plan.failures]) == ([1], [(("bad", "w"),)])
     provider.answer = lambda call: (
         mb.SeriesBatch.empty() if call.targets[0] == "bad" else FakeProvider.default_answer(call)
     )

@@ -126,3 +126,66 @@ async def test_after_a_cancellation_every_item_is_done_or_unfinished(workers: in
     assert 5 in unfinished
     expected = {*range(10), *(item + 100 for item in done if item < 100)}
     assert sorted(done + unfinished) == sorted(expected)
+
+
+@pytest.mark.parametrize(
+    ("workers", "shares"), [(1, [1]), (2, [1, 1]), (16, [8, 4, 2, 1, 1]), (64, [32, 16, 8, 4, 2, 1, 1])]
+)
+async def test_while_there_is_other_work_no_item_s_children_take_more_places_than_are_free(
+    workers: int, shares: list[int]
+) -> None:
+    """Children that hang: of the first item half of the places, of the next a quarter, and so on."""
+    under_way: dict[str, int] = {}
+
+    async def handle(item: str) -> Iterable[str]:
+        if len(item) == 1:
+            return [item + "x"] * workers
+        under_way[item[0]] = under_way.get(item[0], 0) + 1
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    async with anyio.create_task_group() as tasks:
+        FanOut(iter("abcdefghijk"), handle, workers=workers).start(tasks)
+        await anyio.wait_all_tasks_blocked()
+        tasks.cancel_scope.cancel()
+    assert list(under_way.values()) == shares
+    assert list(under_way) == list("abcdefghijk"[: len(shares)])
+
+
+async def test_where_there_is_nothing_else_one_item_s_children_take_all_places() -> None:
+    under_way = 0
+
+    async def handle(item: str) -> Iterable[str]:
+        nonlocal under_way
+        if item == "a":
+            return ["x"] * 100
+        under_way += 1
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    async with anyio.create_task_group() as tasks:
+        FanOut(iter("a"), handle, workers=16).start(tasks)
+        await anyio.wait_all_tasks_blocked()
+        tasks.cancel_scope.cancel()
+    assert under_way == 16
+
+
+async def test_places_that_are_left_over_go_to_whose_children_have_the_fewest() -> None:
+    """The first item's children hang, the second one's do not: those are done all the same."""
+    done = 0
+
+    async def handle(item: str) -> Iterable[str]:
+        nonlocal done
+        if len(item) == 1:
+            return [item + "x"] * 50
+        if item == "ax":
+            await anyio.sleep_forever()
+        await anyio.lowlevel.checkpoint()
+        done += 1
+        return ()
+
+    async with anyio.create_task_group() as tasks:
+        FanOut(iter("ab"), handle, workers=16).start(tasks)
+        await anyio.wait_all_tasks_blocked()
+        tasks.cancel_scope.cancel()
+    assert done == 50

@@ -15,8 +15,8 @@ from anyio.lowlevel import checkpoint
 
 import metricsbridge as mb
 from fake_provider import MINUTE, WINDOW, FakeProvider
-from metricsbridge.collection import assemble
-from metricsbridge.runtime import _run, _threads
+from metricsbridge.collection import Gathering
+from metricsbridge.runtime import _source, _threads
 from metricsbridge.series import _kernel
 from metricsbridge.testing import FakeClock
 from static_service import serve_static
@@ -29,6 +29,13 @@ def collector(provider: FakeProvider) -> mb.Collector:
     return mb.Collector({"x": provider}, clock=FakeClock(10 * MINUTE))
 
 
+def take_as_large(monkeypatch: pytest.MonkeyPatch, alone: int, many: int) -> None:
+    """Take batches of so many samples for large, and of so many for too large for the event loop."""
+    monkeypatch.setattr(_source, "_ALONE", alone)
+    monkeypatch.setattr(_source, "MANY", many)
+    monkeypatch.setattr(_threads, "MANY", many)
+
+
 def answer(call: mb.Call) -> Any:
     """Answer with what is delivered, absent or failed by turns."""
     number = int(call.targets[0][0][-1])
@@ -39,37 +46,36 @@ def answer(call: mb.Call) -> Any:
 
 async def test_large_batches_come_to_the_same_as_small_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     results = []
-    for many in (_threads.MANY, 0):
-        monkeypatch.setattr(_run, "MANY", many)
-        monkeypatch.setattr(_threads, "MANY", many)
+    for alone, many in ((_source._ALONE, _threads.MANY), (0, _threads.MANY), (0, 0)):
+        take_as_large(monkeypatch, alone, many)
         provider = FakeProvider(JOBS)
         provider.answer = answer
         results.append(await collector(provider).collect(REFS, window=WINDOW))
-    inline, threaded = results
-    assert threaded.series.keys == inline.series.keys
-    assert threaded.series.source == inline.series.source == "x"
-    assert np.array_equal(threaded.series.times, inline.series.times)
-    assert np.array_equal(threaded.series.values, inline.series.values)
-    assert threaded.absences == inline.absences
-    assert [failure.targets for failure in threaded.failures] == [failure.targets for failure in inline.failures]
+    together, *others = results
+    for other in others:
+        assert other.series.keys == together.series.keys
+        assert other.series.source == together.series.source == "x"
+        assert np.array_equal(other.series.times, together.series.times)
+        assert np.array_equal(other.series.values, together.series.values)
+        assert other.absences == together.absences
+        assert [failure.targets for failure in other.failures] == [failure.targets for failure in together.failures]
 
 
 async def test_large_batches_are_clipped_and_put_together_in_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    clip, threads = mb.SeriesBatch.clip, set[int]()
+    clip, finish, threads = mb.SeriesBatch.clip, Gathering.finish, set[int]()
 
     def noted(batch: mb.SeriesBatch, window: mb.Window, /) -> mb.SeriesBatch:
         threads.add(threading.get_ident())
         return clip(batch, window)
 
-    def assembled(*given: Any) -> mb.Collection:
+    def finished(*given: Any) -> mb.Collection:
         threads.add(threading.get_ident())
-        return assemble(*given)
+        return finish(*given)
 
     monkeypatch.setattr(mb.SeriesBatch, "clip", noted)
-    monkeypatch.setattr(_threads, "assemble", assembled)
-    for many, own in ((10**9, True), (1, False)):
-        monkeypatch.setattr(_run, "MANY", many)
-        monkeypatch.setattr(_threads, "MANY", many)
+    monkeypatch.setattr(Gathering, "finish", finished)
+    for alone, many, own in ((10**9, 10**9, True), (1, 10**9, True), (1, 1, False)):
+        take_as_large(monkeypatch, alone, many)
         threads.clear()
         result = await collector(FakeProvider(JOBS)).collect(REFS, window=WINDOW)
         assert len(result.series)

@@ -1,0 +1,318 @@
+"""One source's share of a collection: its jobs are described and planned, its calls fetched and accounted for."""
+
+from __future__ import annotations
+
+from collections import deque
+from itertools import chain, count, repeat
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import anyio
+import anyio.lowlevel
+import attrs
+
+from metricsbridge.accounting import Ledger, asked_targets, life_window
+from metricsbridge.errors import DeadlineExceededError, MetricsBridgeError, NotFoundError, PartialDataError
+from metricsbridge.model import Failure, Job, Query
+from metricsbridge.protocols import SupportsBatchPlanning
+from metricsbridge.runtime._context import CURRENT, CallContext
+from metricsbridge.runtime._fanout import FanOut
+from metricsbridge.runtime._guard import checked_job, ours
+from metricsbridge.runtime._threads import MANY, in_thread
+from metricsbridge.runtime._watch import WatchedProvider
+from metricsbridge.series.columns import SeriesBatch
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
+
+    from metricsbridge.collection import Order
+    from metricsbridge.model import Call, Target
+    from metricsbridge.protocols import TrainingJobMetrics
+    from metricsbridge.runtime._run import Run
+
+T = TypeVar("T")
+
+_MOST_WAITING: Final = 32
+"""So many batches of a job are handed over at once, where the consumer is in no hurry."""
+
+_ALONE: Final = 4096
+"""So many samples are not copied to be looked at together with those of others."""
+
+_MOST_READ: Final = 256
+"""So many jobs are read on in one go, before others have their turn, where none of them is this source's."""
+
+
+@attrs.define
+class JobItem:
+    """A job to describe and plan, and its place in the input."""
+
+    place: int
+    job_id: str
+    job: Job | None
+    context: CallContext | None = None
+
+
+@attrs.define
+class _CallItem:
+    place: int
+    number: int
+    call: Call
+    ledger: Ledger
+    context: CallContext | None = None
+
+
+_Item = JobItem | _CallItem | None
+"""None only lets others have their turn."""
+
+
+class Source:
+    """One source's share of a run.
+
+    Args:
+        name: What its jobs are named by.
+        provider: Describes, plans and fetches.
+        run: The collection that it is a part of.
+        workers: Items worked on at once, at most.
+    """
+
+    def __init__(self, name: str, provider: TrainingJobMetrics, run: Run, *, workers: int) -> None:
+        self.name = name
+        self.provider = provider
+        if run.observer is not None:
+            self.provider = WatchedProvider(provider, name, run.observer, run.clock)
+        self.run = run
+        self._queue: deque[JobItem] = deque()
+        self._seen: set[str] = set()
+        self._workers = workers
+        self._fan: FanOut[_Item] | None = None
+        self._max_jobs = provider.max_jobs if isinstance(provider, SupportsBatchPlanning) else 1
+        self._ready: list[tuple[int, Job]] = []
+
+    @property
+    def begun(self) -> bool:
+        """Whether it has a job at all."""
+        return self._fan is not None
+
+    def add(self, item: JobItem) -> None:
+        """Queue a job, unless it is there already; the first one starts the work."""
+        if item.job_id in self._seen:
+            return
+        self._seen.add(item.job_id)
+        self._queue.append(item)
+        if self._fan is None:
+            self._fan = FanOut(
+                self._items(), self._handle, last=self._plan_rest, workers=self._workers,
+                enter=lambda: self.run.enter(self.name),
+            )  # fmt: skip
+            if not self.run.over:
+                self._fan.start(self.run.tasks)
+
+    def _items(self) -> Iterator[_Item]:
+        """Give the source's jobs, reading the input only as far as the next of them."""
+        while True:
+            for _ in range(_MOST_READ):
+                while self._queue:
+                    yield self._queue.popleft()
+                if not self.run.advance():
+                    return
+            yield None
+
+    def _handle(self, item: _Item) -> Awaitable[Iterable[_Item]]:
+        if item is None:
+            return _let_others_go_first()
+        context = CURRENT.get()
+        assert context is not None  # every worker enters with one
+        context.begin()
+        item.context = context
+        work = self._fetch(item) if isinstance(item, _CallItem) else self._describe(item)
+        return work if self.run.room is None else self._when_there_is_room(self.run.room, work)
+
+    async def _when_there_is_room(
+        self, room: Callable[[], Awaitable[None]], work: Coroutine[Any, Any, Iterable[_Item]]
+    ) -> Iterable[_Item]:
+        try:
+            await room()
+        except BaseException:
+            work.close()
+            raise
+        return await work
+
+    async def _within(self, limit_s: float, work: Awaitable[T]) -> T:
+        """Wait for what a provider does, but not for ever.
+
+        Raises:
+            DeadlineExceededError: It took too long; the failure that it met before is the cause.
+        """
+        context, clock = CURRENT.get(), self.run.clock
+        assert context is not None
+        ends = clock.monotonic() + limit_s
+        context.deadline = ends if self.run.deadline is None else min(ends, self.run.deadline)
+        with clock.deadline(limit_s) as scope:
+            done = await work
+        if scope.cancelled_caught:
+            raise DeadlineExceededError(
+                f"a call took more than the {limit_s} s that call_timeout allows: allow more, or ask for less at once"
+            ) from context.last_error
+        return done
+
+    def _plan_rest(self) -> Iterable[_Item]:
+        """Plan the jobs that wait for others to be planned with."""
+        ready, self._ready = self._ready, []
+        return self._plan(ready) if ready else ()
+
+    async def _describe(self, item: JobItem) -> Iterable[_Item]:
+        job = item.job
+        if job is None:
+            try:
+                describing = self.provider.get_job(item.job_id)
+                limit_s = self.run.ask.call_timeout_s
+                job = checked_job(await (describing if limit_s is None else self._within(limit_s, describing)))
+            except (Exception, anyio.get_cancelled_exc_class()) as error:
+                self._fail_job(item, ours(error, "get_job"))
+                return ()
+        job = attrs.evolve(job, source=self.name)
+        self.run.emit((item.place, -1), job)
+        ask = self.run.ask
+        if ask.tasks is not None and job.tasks and ask.per != "job":
+            self._report_unknown_tasks(item.place, job, ask.tasks)
+        if job.start_time_ms is None:
+            return self._plan([(item.place, job)])
+        self._ready.append((item.place, job))
+        return self._plan_rest() if len(self._ready) >= self._max_jobs else ()
+
+    def _report_unknown_tasks(self, place: int, job: Job, tasks: Sequence[str]) -> None:
+        known = {task.id for task in job.tasks}
+        missing = tuple([(job.id, task) for task in tasks if task not in known])
+        if missing:
+            names = ", ".join(repr(task) for _, task in missing)
+            error = NotFoundError(f"job {job.id!r} has no task {names}; it has {', '.join(sorted(known)[:20])}")
+            self._fail((place, 0), targets=missing, metrics=self.run.ask.metrics or (), error=error)
+
+    def _query(self, jobs: Sequence[Job]) -> Query:
+        ask = self.run.ask
+        window = ask.window or life_window(jobs, self.run.clock.now_ms())
+        return Query(window=window, metrics=ask.metrics, step_ms=ask.step_ms, per=ask.per, tasks=ask.tasks)
+
+    def _plan(self, ready: Sequence[tuple[int, Job]]) -> Iterable[_Item]:
+        place, jobs = ready[0][0], [job for _, job in ready]
+        query = self._query(jobs)
+
+        def targets() -> Iterable[Target]:
+            return chain.from_iterable([asked_targets(job, query) for job in jobs])
+
+        started = jobs[0].start_time_ms is not None
+        ledger = Ledger(source=self.name, targets=targets, metrics=query.metrics or (), started=started)
+        provider: Any = self.provider
+        try:
+            ledger.plan(provider.plan_jobs(jobs, query) if self._max_jobs > 1 else provider.plan(jobs[0], query))
+            if self.run.planned is not None and started:
+                self.run.planned(self.name, ledger.calls)
+                ledger.expect_all()
+        except Exception as error:
+            self._fail(
+                (place, 0), targets=tuple(dict.fromkeys(targets())), metrics=query.metrics or (), window=query.window,
+                error=ours(error, "plan"),
+            )  # fmt: skip
+            return ()
+        if not ledger.calls or not started or self.run.planned is not None:
+            self._settle((place, 0), ledger)
+            return ()
+        return map(_CallItem, repeat(place), count(), ledger.calls, repeat(ledger))
+
+    async def _fetch(self, item: _CallItem) -> Iterable[_Item]:
+        call, ledger, order = item.call, item.ledger, (item.place, item.number)
+        try:
+            try:
+                fetching, limit_s = self.provider.fetch(call), self.run.ask.call_timeout_s
+                batch = await (fetching if limit_s is None else self._within(limit_s, fetching))
+            except PartialDataError as partial:
+                batch = partial.series
+                for lost in partial.lost:
+                    failure = attrs.evolve(lost, source=self.name)
+                    ledger.fail(failure)
+                    self.run.fail(order, failure)
+            if not isinstance(batch, SeriesBatch):
+                raise TypeError(f"fetch gave {type(batch).__name__}, no SeriesBatch")
+            if len(batch.values) >= _ALONE:
+                await self._deliver_alone(item, batch)
+            elif batch.keys:
+                ledger.deliver(item.number, batch)
+        except (Exception, anyio.get_cancelled_exc_class()) as error:
+            self._fail_call(item, ours(error, call.operation))
+        ledger.open_calls -= 1
+        if not ledger.open_calls:
+            self._settle(order, ledger)
+        elif ledger.many if self.run.hurry is None else len(ledger.waiting) >= _MOST_WAITING or self.run.hurry():
+            self._hand_over(order, ledger)
+        return ()
+
+    async def _deliver_alone(self, item: _CallItem, batch: SeriesBatch) -> None:
+        def observed() -> SeriesBatch:
+            return batch.clip(item.call.window).only_observed()
+
+        kept = observed() if len(batch.values) < MANY else await in_thread(observed)
+        if kept.keys:
+            self.run.emit((item.place, item.number), item.ledger.count(kept).with_source(self.name))
+
+    def _hand_over(self, order: Order, ledger: Ledger) -> None:
+        numbers = ledger.waiting
+        try:
+            batch = ledger.take()
+        except Exception as error:  # columns that do not fit each other
+            for number in numbers:
+                self._fail_call(_CallItem(order[0], number, ledger.calls[number], ledger), ours(error, "fetch"))
+            return
+        if len(batch):
+            self.run.emit(order, batch.with_source(self.name))
+
+    def _settle(self, order: Order, ledger: Ledger) -> None:
+        self._hand_over(order, ledger)
+        try:
+            absences = tuple(ledger.absences(self.run.clock.now_ms()))
+        except Exception as error:  # a call whose targets are no pairs
+            targets = tuple(dict.fromkeys(ledger.targets()))
+            self._fail(order, targets=targets, metrics=ledger.metrics, error=ours(error, "plan"))
+            return
+        for absence in absences:
+            self.run.emit(order, absence)
+
+    def _fail(self, order: Order, **fields: Any) -> Failure:
+        fields.setdefault("window", self.run.ask.window)
+        attempts = getattr(fields["error"], "attempts", 1)
+        failure = Failure(**{"attempts": attempts, **fields}, source=self.name)
+        self.run.fail(order, failure)
+        return failure
+
+    def _fail_job(self, item: JobItem, error: MetricsBridgeError) -> None:
+        # Its tasks are not known unless they were asked for by name.
+        tasks = self.run.ask.tasks if self.run.ask.per != "job" else None
+        targets = tuple([(item.job_id, task) for task in tasks or ("",)])
+        self._fail((item.place, 0), targets=targets, metrics=self.run.ask.metrics or (), error=error)
+
+    def _fail_call(self, item: _CallItem, error: MetricsBridgeError) -> None:
+        call = item.call
+        order = (item.place, item.number)
+        item.ledger.fail(self._fail(order, targets=call.targets, metrics=call.metrics, window=call.window, error=error))
+
+    def report_unfinished(self, text: str) -> None:
+        """Report what was begun or queued and not done."""
+        ledgers: dict[int, tuple[Order, Ledger]] = {}
+        for item in self._fan.unfinished() if self._fan is not None else ():
+            if item is None:
+                continue
+            error = DeadlineExceededError(text)
+            error.attempts = 0
+            if item.context is not None:
+                error.attempts = max(1, item.context.attempts)
+                error.__cause__ = item.context.last_error
+            if isinstance(item, JobItem):
+                self._fail_job(item, error)
+            else:
+                self._fail_call(item, error)
+                ledgers[id(item.ledger)] = ((item.place, item.number), item.ledger)
+        for order, ledger in ledgers.values():
+            self._settle(order, ledger)
+
+
+async def _let_others_go_first() -> Iterable[_Item]:
+    await anyio.lowlevel.checkpoint()
+    return ()
