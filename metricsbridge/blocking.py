@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import timedelta
 
+    from metricsbridge.asking import Bound
     from metricsbridge.collection import Collection
     from metricsbridge.collector import Jobs, Provider
     from metricsbridge.model import Level, RelativeWindow, Window
@@ -33,7 +34,8 @@ def collect_blocking(
     step: str | int | timedelta | None = None,
     per: Level = "task",
     tasks: Iterable[str] | None = None,
-    timeout: float | str | timedelta | None = None,
+    timeout: Bound | None = None,
+    call_timeout: Bound | None = None,
     strict: bool = False,
 ) -> Collection:
     """Open sources, collect from them, close them, and return what was collected.
@@ -55,6 +57,7 @@ def collect_blocking(
         per: Which level.
         tasks: Which tasks.
         timeout: Bounds the collecting; not the opening of the sources, each request of which has a timeout of its own.
+        call_timeout: Bounds each call.
         strict: Raise at the first failure instead.
 
     Raises:
@@ -70,8 +73,9 @@ def collect_blocking(
     async def work() -> Collection:
         async with _collector(config, sources, quota, concurrency, observer) as collector:
             return await collector.collect(
-                jobs, metrics=metrics, window=window, step=step, per=per, tasks=tasks, timeout=timeout, strict=strict
-            )
+                jobs, metrics=metrics, window=window, step=step, per=per, tasks=tasks, timeout=timeout,
+                call_timeout=call_timeout, strict=strict,
+            )  # fmt: skip
 
     return run_blocking(work)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import signal
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,6 +16,10 @@ settings.register_profile(
     "unhurried", settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )  # fmt: skip
 settings.load_profile("unhurried")
+
+# What a shell starts in the background ignores Ctrl-C, and so would every program that a test starts and interrupts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)

@@ -17,9 +17,9 @@ import anyio.lowlevel
 import attrs
 
 from metricsbridge.http import Request, Response, classify_by_status
+from metricsbridge.runtime._answers import ClassifyTransport
 from metricsbridge.runtime._limits import LimitTransport, Quota
 from metricsbridge.runtime._retry import RetryTransport
-from metricsbridge.runtime._transport import ClassifyTransport
 from metricsbridge.testing import FakeTransport
 
 if TYPE_CHECKING:

@@ -49,6 +49,7 @@ class Options:
     per: Level = "task"
     tasks: Sequence[str] | None = None
     timeout_s: float | None = None
+    call_timeout_s: float | None = None
 
 
 def parse_wanted(text: str, /) -> Wanted:
@@ -73,6 +74,15 @@ def parse_optional_duration(text: str | None, /) -> int | None:
         ValueError: It is none.
     """
     return None if text is None else parse_duration(text)
+
+
+def parse_optional_seconds(text: str | None, /) -> float | None:
+    """Read a duration to seconds, where there is one.
+
+    Raises:
+        ValueError: It is none.
+    """
+    return None if text is None else parse_duration(text) / 1000
 
 
 def parse_window(last: str | None, start: str | None, end: str | None) -> Window | RelativeWindow | None:

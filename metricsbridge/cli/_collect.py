@@ -76,6 +76,7 @@ def _asked(options: Options, remaining: _Remaining) -> dict[str, Any]:
     return {
         "metrics": options.metrics, "window": options.window, "step": options.step, "per": options.per,
         "tasks": options.tasks, "timeout": remaining.seconds(),
+        "call_timeout": options.call_timeout_s,
     }  # fmt: skip
 
 

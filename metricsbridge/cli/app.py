@@ -21,6 +21,7 @@ from metricsbridge.cli._arguments import (
     Wanted,
     parse_metrics,
     parse_optional_duration,
+    parse_optional_seconds,
     parse_wanted,
     parse_window,
     sources_of,
@@ -280,6 +281,9 @@ def collect(
     timeout: Annotated[
         str | None, typer.Option("--timeout", help="Return after so long, such as 30s, with what has arrived.")
     ] = None,
+    call_timeout: Annotated[
+        str | None, typer.Option("--call-timeout", help="Give up on one call, its retries included, after so long.")
+    ] = None,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Write all samples to a file: .csv, .json or .parquet.")
     ] = None,
@@ -300,11 +304,10 @@ def collect(
                 if only_plan:
                     raise UsageError("--plan collects nothing: leave -o out")
                 check_path(output)
-            timeout_ms = parse_optional_duration(timeout)
             options = Options(
                 metrics=parse_metrics(metric), window=parse_window(last, start, end),
                 step=parse_optional_duration(step), per=per.value, tasks=task or None,
-                timeout_s=None if timeout_ms is None else timeout_ms / 1000,
+                timeout_s=parse_optional_seconds(timeout), call_timeout_s=parse_optional_seconds(call_timeout),
             )  # fmt: skip
         if only_plan:
             _show_plan(anyio.run(_plan, config, wanted, options), as_json=as_json)
