@@ -125,9 +125,14 @@ class Ledger:
     def count(self, batch: SeriesBatch, /) -> SeriesBatch:
         """Take note of what a batch delivers whose series all have a value, and give it back."""
         bits, settled = self._bits, self._settled
+        job = task = None
         for key in batch.keys:
-            target = (key.job, key.task)
-            settled[target] = settled.get(target, 0) | bits.setdefault(key.metric, 1 << len(bits))
+            if key.task is not task or key.job is not job:  # those of a task mostly come together
+                job, task = key.job, key.task
+                target = (job, task)
+                settled.setdefault(target, 0)
+            bit = bits.get(key.metric) or bits.setdefault(key.metric, 1 << len(bits))
+            settled[target] |= bit
         return batch
 
     def fail(self, failure: Failure, /) -> None:

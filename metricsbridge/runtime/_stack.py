@@ -73,4 +73,8 @@ async def open_stack(
         yield complete(transport)
         return
     async with open_session(connection) as session:
-        yield complete(HttpTransport(session, connection.max_body, clock, connection.bytes_in_flight))
+        http = HttpTransport(session, connection.max_body, clock, connection.bytes_in_flight)
+        try:
+            yield complete(http)
+        finally:
+            http.close()

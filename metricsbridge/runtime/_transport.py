@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import aiohttp
 import anyio
+import attrs
 from yarl import URL
 
 from metricsbridge.errors import (
@@ -24,6 +25,7 @@ from metricsbridge.http import Request, Response
 from metricsbridge.runtime._context import SENDING
 from metricsbridge.runtime._room import BytesInFlight, Slots
 from metricsbridge.runtime._threads import in_thread
+from metricsbridge.runtime._turns import Timeouts, next_turn
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,9 +43,6 @@ _THREADS: Final = 2
 """So many answers of a source are decoded at once; more would only wait for the interpreter's lock."""
 
 _BUDGET: Final = 256 * 1024 * 1024
-
-_PLAIN_URL: Final = re.compile(r"https?://[a-z0-9.-]+(:[0-9]+)?(/[A-Za-z0-9_~-][A-Za-z0-9_.~-]*)+")
-"""A URL that goes out as it is even where it is taken for one that is not encoded, which is quicker."""
 
 _NO_TYPE: Final = ("Content-Type",)
 
@@ -123,6 +122,12 @@ class HttpTransport:
         self._slots = Slots(getattr(session.connector, "limit", 0) or 1_000_000)
         self._bytes = BytesInFlight(budget)
         self._threads = anyio.CapacityLimiter(_THREADS)
+        self._timeouts = Timeouts(session.timeout.total)
+        self._timeout = attrs.evolve(session.timeout, total=None)
+
+    def close(self) -> None:
+        """Leave nothing behind in the event loop; the session is for whoever opened it to close."""
+        self._timeouts.close()
 
     async def send(self, request: Request, /) -> Response:
         """Send the request, once there is a connection for it, exactly as it is.
@@ -140,17 +145,18 @@ class HttpTransport:
             sending = SENDING.get()
             if sending is not None:
                 sending.began = self._clock.monotonic()  # what passed until now was waiting
+        task = self._timeouts.begin()
         try:
+            await next_turn()
             response = await self.session.request(
                 request.method,
                 # No name holds the whole URL: its query may have a signature, and a traceback would show it.
-                request.url
-                if not request.params and _PLAIN_URL.fullmatch(request.url)
-                else URL(request.full_url, encoded=True),
+                URL(request.full_url, encoded=True),
                 headers=request.headers,
                 data=request.body or None,
                 allow_redirects=False,
                 skip_auto_headers=_NO_TYPE if request.body else None,
+                timeout=self._timeout,
             )
             content = response.content
             try:
@@ -166,7 +172,12 @@ class HttpTransport:
         except Exception as error:
             failure = self._map(error, request)
             failure.__cause__ = _without_headers(error)
+        except BaseException:
+            if not self._timeouts.is_up(task):
+                raise
+            failure = self._map(TimeoutError(), request)
         finally:
+            self._timeouts.end(task)
             if slots.waiting:
                 slots.leave()
             else:

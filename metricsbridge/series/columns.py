@@ -187,21 +187,21 @@ class SeriesBatch(Tabular):
 
     def observed(self) -> NDArray[np.bool_]:
         """Give bool[S]: whether a series has a value at all."""
-        present = ~np.isnan(self.values)
         starts, ends = self.offsets[:-1], self.offsets[1:]
         if (ends > starts).all():  # an empty slice would make reduceat take the next one's first value
-            return np.logical_or.reduceat(present, starts) if len(starts) else present[:0]
-        sums = np.concatenate(([0], np.cumsum(present)))
-        result: NDArray[np.bool_] = sums[ends] > sums[starts]
-        return result
+            first = self.values[starts]
+            result: NDArray[np.bool_] = first == first  # mostly there is a value at once
+            if not result.all():
+                result = np.logical_or.reduceat(~np.isnan(self.values), starts)
+            return result
+        sums = np.concatenate(([0], np.cumsum(~np.isnan(self.values))))
+        found: NDArray[np.bool_] = sums[ends] > sums[starts]
+        return found
 
     def only_observed(self) -> SeriesBatch:
         """Give the series that have a value."""
         observed = self.observed()
-        if observed.all():
-            return self
-        edges = np.flatnonzero(np.diff(observed, prepend=False, append=False))
-        return self._take([*zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True)])
+        return self if observed.all() else self._take(_runs(np.flatnonzero(observed).tolist()))
 
     def select(self, indices: Sequence[int], /) -> SeriesBatch:
         """Give those series, in that order."""
@@ -210,7 +210,7 @@ class SeriesBatch(Tabular):
 
     def _take(self, runs: Sequence[tuple[int, int]]) -> SeriesBatch:
         """Give the series of each stretch ``[first, last)``, in that order: neighbours are copied at once."""
-        lengths, bounds = np.diff(self.offsets), self.offsets.tolist()
+        lengths, bounds = self.offsets[1:] - self.offsets[:-1], self.offsets.tolist()
         parts = [slice(bounds[first], bounds[last]) for first, last in runs]
         return SeriesBatch(
             source=self.source,

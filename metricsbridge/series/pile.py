@@ -64,18 +64,16 @@ class _Column:
     def take(self, stretches: Sequence[tuple[int, int]]) -> Any:
         """Give all numbers as one array that holds the stretches ``(start, length)`` in their order.
 
-        A large one grows as the chunks are freed, in place or by being given other addresses.
+        The system gives memory to an array where it is written, so this one grows as the chunks are freed.
         """
         ends = [*self._starts[1:], self.count]
         left = [end - start for start, end in zip(self._starts, ends, strict=False)]
-        whole: Any = np.empty(min(self.count, _CHUNK), self._dtype)
+        whole: Any = np.empty(self.count, self._dtype)
         filled = 0
         for start, length in stretches:
             while length:
                 number = bisect_right(self._starts, start) - 1
                 here = min(length, ends[number] - start)
-                if filled + here > len(whole):
-                    whole.resize(min(self.count, filled + max(here, _CHUNK, filled // 8)), refcheck=False)
                 place = start - self._starts[number]
                 whole[filled : filled + here] = self._chunks[number][place : place + here]
                 left[number] -= here
@@ -97,8 +95,6 @@ class Pile:
         self._texts: dict[str, list[Any]] = {name: [] for name in _TEXTS}
         self._lengths, self._times, self._values = _Column(np.int64), _Column(np.int64), _Column(np.float64)
         self._sources: dict[str, int] = {}
-        self._tasks: set[int] = set()
-        self._overlap = False
 
     @property
     def samples(self) -> int:
@@ -106,20 +102,15 @@ class Pile:
         return self._times.count
 
     def add(self, place: tuple[int, int], batch: SeriesBatch, /) -> None:
-        """Copy a batch; those of its series that have equal keys are joined, as by ``merge``."""
-        batch = merge([batch])
-        if not len(batch):
+        """Copy a batch."""
+        if not batch.keys:
             return
-        # Equal numbers of different tasks only cost a needless look for equal keys.
-        tasks = {hash((key.source or batch.source, key.job, key.task)) for key in batch.keys}
-        self._overlap = self._overlap or not self._tasks.isdisjoint(tasks)
-        self._tasks |= tasks
         source = self._sources.setdefault(batch.source, len(self._sources))
         first_series, first_sample = self._lengths.count, self._times.count
         self._parts.extend((*place, first_series, len(batch), first_sample, len(batch.times), source))
         for name, column in self._texts.items():
             column.extend(getattr(batch, name))
-        self._lengths.add(np.diff(batch.offsets))
+        self._lengths.add(batch.offsets[1:] - batch.offsets[:-1])
         self._times.add(batch.times)
         self._values.add(batch.values)
 
@@ -140,7 +131,7 @@ class Pile:
             times=self._times.take(samples),
             values=self._values.take(samples),
         )
-        return merge([whole]) if self._overlap else whole
+        return merge([whole])
 
     def _take(self, name: str, stretches: Sequence[tuple[int, int]], sources: Sequence[str] | None) -> Any:
         entries = self._texts.pop(name)

@@ -202,6 +202,8 @@ def to_batch(body: bytes, call: Call, received_ms: int, /) -> SeriesBatch:
     assert isinstance(anchoring, Anchoring)
     layout = _layout(arrays.names)
     firsts, errors = anchoring.first_times(arrays.lengths, received_ms)
+    values = arrays.values
+    np.divide(values, layout.divide[0] if layout.even else np.repeat(layout.divide, arrays.lengths), out=values)
     batch = SeriesBatch(
         keys=SeriesKey.each(job, task, "", layout.metrics),
         unit=layout.units,
@@ -211,7 +213,7 @@ def to_batch(body: bytes, call: Call, received_ms: int, /) -> SeriesBatch:
         statistic=layout.statistic,
         offsets=arrays.offsets,
         times=regular_times(arrays.lengths, firsts, MINUTE_MS),
-        values=arrays.values / (layout.divide[0] if layout.even else np.repeat(layout.divide, arrays.lengths)),
+        values=values,
     )
     if anchoring.everything:
         return batch

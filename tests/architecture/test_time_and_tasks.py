@@ -25,8 +25,15 @@ SERVICE_CLOCKS: Final = {
     "providers/metricsbridge_modelarts/emulator_v1.py": {"time.time_ns"},
     "providers/metricsbridge_pai/emulator.py": {"time.time_ns"},
 }
-# Who blocks asks one thing of the loop: whether it is there, for then the work needs a thread of its own.
-LOOPS: Final = {"metricsbridge/runtime/_blocking.py": {"asyncio.get_running_loop"}}
+LOOPS: Final = {
+    # Who blocks asks one thing of the loop: whether it is there, for then the work needs a thread of its own.
+    "metricsbridge/runtime/_blocking.py": {"asyncio.get_running_loop"},
+    # The HTTP library would set a timer for each request; this one does for all.
+    "metricsbridge/runtime/_turns.py": {
+        ".call_at", ".call_later", "asyncio.Task", "asyncio.TimerHandle", "asyncio.current_task",
+        "asyncio.get_running_loop",
+    },
+}  # fmt: skip
 # Threads: a notebook's own loop holds its thread while someone there waits for a collection.
 THREADS: Final = {
     "metricsbridge/runtime/_blocking.py",  # a loop for those who have none

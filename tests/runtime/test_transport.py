@@ -14,9 +14,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import trustme
 from aioresponses import aioresponses
-from hypothesis import given
-from hypothesis import strategies as st
-from yarl import URL
 
 from metricsbridge.config import ConnectionSettings
 from metricsbridge.errors import (
@@ -32,7 +29,7 @@ from metricsbridge.errors import (
 from metricsbridge.http import Request, Response, classify_by_status
 from metricsbridge.runtime._answers import ClassifyTransport
 from metricsbridge.runtime._clock import SystemClock
-from metricsbridge.runtime._transport import _PLAIN_URL, LARGE, HttpTransport, open_session
+from metricsbridge.runtime._transport import LARGE, HttpTransport, open_session
 from servers import answers, http, read_request, tcp_server
 
 if TYPE_CHECKING:
@@ -366,23 +363,3 @@ async def test_a_compressed_answer_is_counted_as_it_unfolds() -> None:
     async with tcp_server(answers(packed)) as url, transport() as opened:
         response = await opened.send(Request("GET", url))
         assert (len(response.body), opened._bytes.held) == (len(body), len(body))
-
-
-PATHS = st.lists(st.text("abzAZ09_~-.%2", max_size=6), max_size=4).map("/".join)
-
-
-@given(PATHS, st.sampled_from(["http://127.0.0.1:80", "https://host.example", "http://HOST.example", "http://[::1]"]))
-def test_a_url_that_is_taken_as_it_is_stays_what_it_is(path: str, origin: str) -> None:
-    url = f"{origin}/{path}"
-    if _PLAIN_URL.fullmatch(url):
-        parsed = URL(url)
-        assert (parsed.raw_path_qs, parsed.host_port_subcomponent) == (
-            URL(url, encoded=True).raw_path_qs,
-            URL(url, encoded=True).host_port_subcomponent,
-        )
-
-
-def test_a_plain_url_is_one_that_is_taken_as_it_is() -> None:
-    assert _PLAIN_URL.fullmatch("http://127.0.0.1:8080/v2/0123/training-jobs/job-1/metrics/worker-0.a")
-    for odd in ("http://h/a%2Fb", "http://h/../b", "http://h/a/.", "http://u@h/a", "http://h/a?b=c", "http://h/ü"):
-        assert not _PLAIN_URL.fullmatch(odd)

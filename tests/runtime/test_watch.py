@@ -7,6 +7,7 @@ from collections import Counter
 from types import SimpleNamespace
 from typing import Any
 
+import aiohttp
 import anyio
 import attrs
 import pytest
@@ -294,6 +295,7 @@ async def test_the_wait_for_a_free_connection_is_no_part_of_the_duration() -> No
 
     class Session:
         connector = SimpleNamespace(limit=1)
+        timeout = aiohttp.ClientTimeout()
         closed = False
 
         async def request(self, *args: Any, **options: Any) -> Any:
