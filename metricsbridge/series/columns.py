@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from metricsbridge.series._shared_times import shared_parts
 from metricsbridge.series.tables import Table, Tabular, lay_out
 
 if TYPE_CHECKING:
@@ -211,7 +212,7 @@ class SeriesBatch(Tabular):
     def _take(self, runs: Sequence[tuple[int, int]]) -> SeriesBatch:
         """Give the series of each stretch ``[first, last)``, in that order: neighbours are copied at once."""
         lengths, bounds = self.offsets[1:] - self.offsets[:-1], self.offsets.tolist()
-        parts = [slice(bounds[first], bounds[last]) for first, last in runs]
+        parts = tuple([(bounds[first], bounds[last]) for first, last in runs])
         return SeriesBatch(
             source=self.source,
             keys=_pick(self.keys, runs),
@@ -221,8 +222,8 @@ class SeriesBatch(Tabular):
             time_error_ms=_pick(self.time_error_ms, runs),
             statistic=_pick(self.statistic, runs),
             offsets=_offsets(np.concatenate([lengths[:0], *[lengths[first:last] for first, last in runs]])),
-            times=np.concatenate([self.times[:0], *[self.times[part] for part in parts]]),
-            values=np.concatenate([self.values[:0], *[self.values[part] for part in parts]]),
+            times=shared_parts(self.times, parts),
+            values=np.concatenate([self.values[:0], *[self.values[start:end] for start, end in parts]]),
         )
 
     def clip(self, window: Window, /) -> SeriesBatch:

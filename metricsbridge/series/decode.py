@@ -24,9 +24,10 @@ from metricsbridge.series._documents import (
     require_utf8,
 )
 from metricsbridge.series._places import Steps
+from metricsbridge.series._shared_times import regular_times
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
@@ -229,30 +230,6 @@ def _decoder(schema: NumberArrays, values: Any) -> msgspec.json.Decoder[Any]:
     )
     document = msgspec.defstruct("Document", [("series", list[entry])], rename={"series": schema.series})  # type: ignore[valid-type]  # known at run time only
     return msgspec.json.Decoder(document)
-
-
-def regular_times(lengths: Sequence[int], first_ms: Sequence[int], interval_ms: int, /) -> Int64:
-    """Give int64[N] times for series whose samples follow each other at a fixed interval; they can't be written to.
-
-    The tasks of a job share their times, so the array is shared where the same one is asked for again.
-
-    Args:
-        lengths: S numbers of samples.
-        first_ms: S times of the first sample, ms since the epoch.
-        interval_ms: From one sample to the next.
-    """
-    return _regular_times(tuple(lengths), tuple(first_ms), interval_ms)
-
-
-@lru_cache(maxsize=8)
-def _regular_times(lengths: tuple[int, ...], first_ms: tuple[int, ...], interval_ms: int) -> Int64:
-    grids = [
-        np.arange(first, first + length * interval_ms, interval_ms, dtype=np.int64)
-        for length, first in zip(lengths, first_ms, strict=True)
-    ]
-    times: Int64 = np.concatenate([np.empty(0, np.int64), *grids])
-    times.flags.writeable = False
-    return times
 
 
 __all__ = ["NamedArrays", "NumberArrays", "decode_number_arrays", "regular_times"]

@@ -12,7 +12,7 @@ import numpy as np
 from metricsbridge.series.columns import SeriesBatch, merge, named_keys
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from metricsbridge.series.columns import Float64, Int64
 
@@ -25,30 +25,39 @@ _FIRST: Final = 2**12
 _WHOLE: Final = 2**15
 """So many samples are not copied when they are added: that would hold up whoever adds them."""
 
+_SHARED: Final = 2**10
+"""So many numbers that can't be written to, such as the times that the tasks of a job share, are kept as they are."""
+
 _TEXTS: Final = ("keys", "unit", "interval_ms", "timing", "time_error_ms", "statistic")
 
 
 class _Column:
-    """Numbers in chunks: added at the end, taken out in stretches; a chunk of which all is taken is freed."""
+    """Numbers in chunks, taken out in stretches; a chunk of which all is taken is freed."""
 
     def __init__(self, dtype: type) -> None:
         self._dtype = dtype
         self._chunks: list[Any] = []
         self._starts: list[int] = []
+        self._kept: dict[int, int] = {}  # of arrays that are chunks: id to start
         self._room = 0  # in the last chunk
         self.count = 0
 
-    def add(self, numbers: Int64 | Float64) -> None:
-        """Copy numbers to the end; very many become a chunk themselves."""
-        if len(numbers) >= _WHOLE:
-            if self._room:
-                self._chunks[-1].resize(len(self._chunks[-1]) - self._room, refcheck=False)
-            self._chunks.append(numbers)
-            self._starts.append(self.count)
-            self._room = 0
-            self.count += len(numbers)
-            return
-        taken = 0
+    def add(self, numbers: Int64 | Float64) -> int:
+        """Copy numbers to the end, and give their place.
+
+        Very many become a chunk themselves; and so do numbers that can't be written to, which are kept once.
+        """
+        fixed = not numbers.flags.writeable
+        if len(numbers) >= (_SHARED if fixed else _WHOLE):
+            start = self._kept.get(id(numbers)) if fixed else None
+            if start is None:
+                if self._room:
+                    self._chunks[-1].resize(len(self._chunks[-1]) - self._room, refcheck=False)
+                    self._room = 0
+                start = self._kept[id(numbers)] = self.count
+                self._append(numbers)
+            return start
+        start, taken = self.count, 0
         while taken < len(numbers):
             if not self._room:
                 self._room = max(_FIRST, min(_CHUNK, self.count // 4))
@@ -60,27 +69,40 @@ class _Column:
             taken += here
             self._room -= here
             self.count += here
+        return start
+
+    def _append(self, chunk: Int64 | Float64) -> None:
+        self._chunks.append(chunk)
+        self._starts.append(self.count)
+        self.count += len(chunk)
 
     def take(self, stretches: Sequence[tuple[int, int]]) -> Any:
         """Give all numbers as one array that holds the stretches ``(start, length)`` in their order.
 
         The system gives memory to an array where it is written, so this one grows as the chunks are freed.
         """
-        ends = [*self._starts[1:], self.count]
-        left = [end - start for start, end in zip(self._starts, ends, strict=False)]
-        whole: Any = np.empty(self.count, self._dtype)
+        pieces = [piece for start, length in stretches for piece in self._pieces(start, length)]
+        left = [0] * len(self._chunks)
+        for number, _, length in pieces:
+            left[number] += length
+        whole: Any = np.empty(sum(left), self._dtype)
         filled = 0
-        for start, length in stretches:
-            while length:
-                number = bisect_right(self._starts, start) - 1
-                here = min(length, ends[number] - start)
-                place = start - self._starts[number]
-                whole[filled : filled + here] = self._chunks[number][place : place + here]
-                left[number] -= here
-                if not left[number]:
-                    self._chunks[number] = None
-                start, length, filled = start + here, length - here, filled + here
+        for number, place, length in pieces:
+            whole[filled : filled + length] = self._chunks[number][place : place + length]
+            filled += length
+            left[number] -= length
+            if not left[number]:
+                self._chunks[number] = None
         return whole
+
+    def _pieces(self, start: int, length: int) -> Iterator[tuple[int, int, int]]:
+        """Give what of a stretch is in one chunk each: the chunk's number, the place in it, the length."""
+        number = bisect_right(self._starts, start) - 1
+        while length:
+            place = start - self._starts[number]
+            here = min(length, len(self._chunks[number]) - place)
+            yield number, place, here
+            start, length, number = start + here, length - here, number + 1
 
 
 class Pile:
@@ -91,7 +113,8 @@ class Pile:
     """
 
     def __init__(self) -> None:
-        self._parts = array("q")  # of each batch: its place, first series, series, first sample, samples, source
+        # Of each batch: its place, first series, series, first time, first value, samples, source.
+        self._parts = array("q")
         self._texts: dict[str, list[Any]] = {name: [] for name in _TEXTS}
         self._lengths, self._times, self._values = _Column(np.int64), _Column(np.int64), _Column(np.float64)
         self._sources: dict[str, int] = {}
@@ -99,37 +122,35 @@ class Pile:
     @property
     def samples(self) -> int:
         """How many samples there are."""
-        return self._times.count
+        return self._values.count
 
     def add(self, place: tuple[int, int], batch: SeriesBatch, /) -> None:
         """Copy a batch."""
         if not batch.keys:
             return
         source = self._sources.setdefault(batch.source, len(self._sources))
-        first_series, first_sample = self._lengths.count, self._times.count
-        self._parts.extend((*place, first_series, len(batch), first_sample, len(batch.times), source))
         for name, column in self._texts.items():
             column.extend(getattr(batch, name))
-        self._lengths.add(batch.offsets[1:] - batch.offsets[:-1])
-        self._times.add(batch.times)
-        self._values.add(batch.values)
+        series = self._lengths.add(batch.offsets[1:] - batch.offsets[:-1])
+        times, values = self._times.add(batch.times), self._values.add(batch.values)
+        self._parts.extend((*place, series, len(batch), times, values, len(batch.times), source))
 
     def stack(self) -> SeriesBatch:
         """Give what ``merge`` makes of the batches in order of their places; the pile is then used up."""
         if not self._parts:
             return SeriesBatch.empty()
-        parts = np.array(self._parts).reshape(-1, 7)
+        parts = np.array(self._parts).reshape(-1, 8)
         parts = parts[np.lexsort((parts[:, 1], parts[:, 0]))]
-        series, samples = parts[:, 2:4].tolist(), parts[:, 4:6].tolist()
+        series, times, values = parts[:, 2:4].tolist(), parts[:, [4, 6]].tolist(), parts[:, 5:7].tolist()
         sources = [*self._sources]
-        names = [sources[number] for number in parts[:, 6].tolist()] if len(sources) > 1 else None
+        names = [sources[number] for number in parts[:, 7].tolist()] if len(sources) > 1 else None
         columns = {name: self._take(name, series, names) for name in _TEXTS}
         whole = SeriesBatch(
             source="" if names else sources[0],
             **columns,
             offsets=np.concatenate([[0], np.cumsum(self._lengths.take(series))]),
-            times=self._times.take(samples),
-            values=self._values.take(samples),
+            times=self._times.take(times),
+            values=self._values.take(values),
         )
         return merge([whole])
 

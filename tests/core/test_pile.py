@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import attrs
 import numpy as np
 import pytest
 from hypothesis import given
@@ -42,22 +43,27 @@ def piled(batches: Sequence[mb.SeriesBatch], order: Sequence[int]) -> mb.SeriesB
     return pile.stack()
 
 
-@pytest.mark.parametrize("chunk", [1, 7, 2**20])
+@pytest.mark.parametrize(("chunk", "kept"), [(1, 10**9), (7, 10**9), (2**20, 10**9), (7, 1), (7, 10), (2**20, 4)])
 @given(
     shapes=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9), st.integers(0, 3)), max_size=8),
     sources=st.sampled_from(["s", "st"]),
     data=st.data(),
 )
-def test_what_is_piled_up_in_any_order_is_merged_in_order(chunk, shapes, sources, data) -> None:
+def test_what_is_piled_up_in_any_order_is_merged_in_order(chunk, kept, shapes, sources, data) -> None:
     """Jobs may come again: the same job in two batches has equal keys."""
     batches = [
         batch(job, series, points, source=sources[place % len(sources)], seed=place)
         for place, (series, points, job) in enumerate(shapes)
     ]
+    for each in batches[::2]:
+        each.times.flags.writeable = False
+    batches += batches[:1]  # the very same arrays again
     order = data.draw(st.permutations(range(len(batches))))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pile_module, "_CHUNK", chunk)
         patch.setattr(pile_module, "_FIRST", min(chunk, 4))
+        patch.setattr(pile_module, "_WHOLE", kept)
+        patch.setattr(pile_module, "_SHARED", kept)
         found = piled(batches, order)
     assert same_batch(found, mb.merge(batches))
 
@@ -98,3 +104,17 @@ def test_the_samples_are_held_about_once(apart: int, most: float) -> None:
     assert samples > 60e6
     assert filled > samples
     assert stacked - filled < most * samples
+
+
+def test_times_that_are_shared_are_kept_once() -> None:
+    times = np.arange(4 * 1024, dtype=np.int64)
+    times.flags.writeable = False
+    batches = [attrs.evolve(batch(job, 4, 1023), times=times[:4093]) for job in range(3)]
+    shared = attrs.evolve(batches[0], times=batches[1].times)
+    pile = Pile()
+    for place, each in enumerate((shared, batches[1], batches[2], batches[1])):
+        pile.add((place, 0), attrs.evolve(each, keys=batch(place, 4, 1023).keys))
+    assert pile._times.count == 2 * 4093
+    assert pile.samples == 4 * 4093
+    whole = pile.stack()
+    assert np.array_equal(whole.times, np.tile(times[:4093], 4))

@@ -1,0 +1,47 @@
+"""Times that tasks have in common are one array, and nobody gets those of others."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from metricsbridge.series import _shared_times
+from metricsbridge.series._shared_times import regular_times, shared_parts
+
+PARTS = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40)), max_size=4).map(tuple)
+
+
+@given(PARTS, st.booleans(), st.integers(0, 3))
+def test_they_are_the_stretches_one_after_the_other(parts: tuple, writeable: bool, begin: int) -> None:
+    times = np.arange(begin, begin + 40, dtype=np.int64)
+    times.flags.writeable = writeable
+    found = shared_parts(times, parts)
+    assert found.dtype == np.int64
+    assert found.tolist() == [begin + index for start, end in parts for index in range(start, end)]
+
+
+def test_of_shared_times_the_same_is_the_same_array() -> None:
+    times = regular_times([30, 30], [0, 0], 60_000)
+    assert regular_times([30, 30], [0, 0], 60_000) is times
+    taken = shared_parts(times, ((0, 30),))
+    assert shared_parts(times, ((0, 30),)) is taken
+    assert shared_parts(times, ((30, 60),)) is not taken
+    with pytest.raises(ValueError, match="read-only"):
+        taken[0] = 1
+
+
+def test_what_may_change_is_shared_with_nobody() -> None:
+    times = np.arange(60)
+    assert shared_parts(times, ((0, 30),)) is not shared_parts(times, ((0, 30),))
+
+
+def test_not_much_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    for index in range(100):
+        shared_parts(regular_times([30], [index], 60_000), ((0, 10),))
+    assert _shared_times._remembered_parts.cache_info().currsize <= 8
+    assert _shared_times._remembered_times.cache_info().currsize <= 8
+    long = regular_times([2**16 + 1], [0], 60_000)
+    assert regular_times([2**16 + 1], [0], 60_000) is not long
+    assert shared_parts(long, ((0, 10),)) is not shared_parts(long, ((0, 10),))
