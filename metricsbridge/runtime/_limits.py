@@ -74,7 +74,9 @@ class RateController:
                 now = clock.monotonic()
                 pause = self.throttle.pause_s(now)
                 if pause > LONGEST_PAUSE_S:
-                    raise ThrottledError(f"the service asks to wait for {pause:.0f} s more", retry_after_s=pause)
+                    text = f"the service asks to wait for {pause:.0f} s more"
+                    again = f"it is asked again in {self.throttle.held_s(now):.0f} s"
+                    raise ThrottledError(f"{text}: {again}", retry_after_s=pause)
                 wait = self.throttle.wait_s(now)
                 if wait <= TIMER_S:
                     self.throttle.take(now, turn.came)

@@ -42,6 +42,9 @@ _LATE_S: Final = 0.1
 _LOWEST_PER_S: Final = 0.05
 """However much is refused, so often is asked."""
 
+_LONGEST_HELD_S: Final = 3600.0
+"""However long a pause a service asks for (years, where a clock or a proxy is wrong), then it is asked again."""
+
 _PROBE_S, _PROBE_CALLS = 7.0, 66.0
 """So far apart are the refusals by which a learned rate is known to hold."""
 
@@ -71,8 +74,8 @@ class Throttle:
     """
 
     __slots__ = (
-        "_at_once", "_ceiling", "_empty_at", "_empty_count", "_learned", "_least_s", "_marks", "_next", "_noticed",
-        "_paused_until", "_searching", "_seen", "_slow", "_surging", "_used", "count", "open",
+        "_asked_until", "_at_once", "_ceiling", "_empty_at", "_empty_count", "_learned", "_least_s", "_marks", "_next",
+        "_noticed", "_paused_until", "_searching", "_seen", "_slow", "_surging", "_used", "count", "open",
     )  # fmt: skip
 
     def __init__(self, ceiling: float | None) -> None:
@@ -84,6 +87,7 @@ class Throttle:
         self._learned = START_PER_S if ceiling is None else ceiling
         self._next = -math.inf
         self._paused_until = -math.inf
+        self._asked_until = -math.inf
         self._noticed: float | None = None
         self._empty_at = -math.inf
         self._empty_count = 0
@@ -107,7 +111,11 @@ class Throttle:
         return min(self._ceiling, self._learned * (1 + (_FIRST + _MORE * self._used / self._learned) / probe_s))
 
     def pause_s(self, now: float, /) -> float:
-        """Give the seconds for which nobody may send."""
+        """Give the seconds for which the service still asks nobody to send; 0 where it may be asked again before."""
+        return self._asked_until - now if now < self._paused_until else 0.0
+
+    def held_s(self, now: float, /) -> float:
+        """Give the seconds for which nobody may send: fewer than the service asks for where it asks for very many."""
         return max(0.0, self._paused_until - now)
 
     def wait_s(self, now: float, /) -> float:
@@ -173,7 +181,7 @@ class Throttle:
             hint_s: The wait that the service asks for, where it does.
         """
         if self._noticed is not None and (sent is None or sent <= self._noticed):  # of the same event
-            self._pause(now + (hint_s or 0.0))
+            self._pause(now, hint_s or 0.0)
             return
         # Where nothing was known there is nothing to halve. A refusal may have another reason than the rate.
         least = START_PER_S if self.open or self._searching else max(self._learned / 2, _LOWEST_PER_S)
@@ -185,7 +193,7 @@ class Throttle:
         self._used = self._learned * BURST_S
         self.open = self._searching = self._surging = False
         self._at_once = 0.0
-        self._pause(now + max(BURST_S, hint_s or 0.0))
+        self._pause(now, max(BURST_S, hint_s or 0.0))
 
     def _proved(self, now: float) -> float:
         """Give the highest rate that what was accepted proves."""
@@ -194,9 +202,10 @@ class Throttle:
             rates.append((self.count - self._empty_count) / max(BURST_S, now - self._empty_at))
         return max(rates, default=0.0)
 
-    def _pause(self, until: float) -> None:
-        """Let nobody send before then; the service's bucket is full by then, where it was empty."""
+    def _pause(self, now: float, seconds: float) -> None:
+        """Let nobody send for so long; the service's bucket is full then, where it was empty."""
+        until = now + min(seconds, _LONGEST_HELD_S)
         if until > self._paused_until:
-            self._paused_until = until
+            self._paused_until, self._asked_until = until, now + seconds
             self._next = max(self._next, until)
             self._empty_at = self._seen = until - BURST_S

@@ -179,6 +179,21 @@ async def test_nobody_sleeps_through_a_pause_that_is_too_long() -> None:
     assert clock.monotonic() == 0
 
 
+async def test_a_pause_of_years_ends_after_an_hour_for_everyone() -> None:
+    clock, quota = FakeClock(), Quota()
+    ask, years = Request("GET", "http://x", operation="Op"), ThrottledError("no", retry_after_s=1e9)
+    for hour in range(2):
+        with pytest.raises(ThrottledError, match=r"^no$"):  # the service's own word: it was asked
+            await limited(Service(years), clock, quota).send(ask)
+        clock.advance(3_540)
+        with pytest.raises(ThrottledError, match="wait for 999996460 s more: it is asked again in 60 s"):
+            await limited(Service(), clock, quota).send(ask)
+        assert clock.monotonic() == 3_600 * hour + 3_540
+        clock.advance(60)
+    assert (await limited(Service(), clock, quota).send(ask)).status == 200
+    assert clock.monotonic() == 7_200
+
+
 async def test_nothing_bursts_when_a_pause_ends() -> None:
     clock, controller = FakeClock(), RateController(10)
     await controller.acquire(clock)

@@ -83,6 +83,18 @@ def test_nobody_goes_before_a_pause_is_over(rate: float, since: float, hint: flo
     assert throttle.wait_s(over) == pytest.approx(0, abs=1e-9)
 
 
+@given(st.floats(3_601, allow_nan=False))
+def test_however_long_a_pause_is_asked_for_it_is_kept_for_an_hour(hint: float) -> None:
+    throttle = Throttle(None)
+    throttle.refused(10.0, 9.9, hint)
+    assert throttle.pause_s(10.0) == pytest.approx(hint)
+    assert throttle.held_s(10.0) == throttle.wait_s(10.0) == 3_600
+    assert throttle.pause_s(3_609.0) == pytest.approx(hint - 3_599)
+    assert throttle.pause_s(3_610.0) == throttle.held_s(3_610.0) == throttle.wait_s(3_610.0) == 0
+    throttle.refused(3_610.1, 3_610.0, 5.0)
+    assert throttle.pause_s(3_610.1) == throttle.held_s(3_610.1) == pytest.approx(5)
+
+
 def test_an_unknown_service_is_asked_a_few_at_once_then_twenty_a_second_until_it_answers() -> None:
     throttle = Throttle(None)
     assert throttle.per_second == START_PER_S
