@@ -35,6 +35,9 @@ LEFT_OUT_S = 10.0
 PHASES = ((60.0, 20.0), (60.0, 5.0), (60.0, 50.0))
 """Seconds, and the requests per second that the service takes during them."""
 
+_TICK_S = 0.01
+"""Whoever sleeps reads the time so often."""
+
 _TURNS = 15
 """So many turns of the event loop let everyone do what can be done at one moment."""
 
@@ -70,6 +73,35 @@ class SteppedClock:
                 return
             self._now, _, event = heapq.heappop(self._sleepers)
             event.set()
+
+
+class UnstalledClock:
+    """The machine's time, but for what the machine keeps the program from running: service and client miss the same."""
+
+    def __init__(self, machine: Clock) -> None:
+        self._machine = machine
+        self._read = machine.monotonic()
+        self._now = 0.0
+
+    def now_ms(self) -> int:
+        return round(self.monotonic() * 1000)
+
+    def monotonic(self) -> float:
+        read = self._machine.monotonic()
+        self._now += min(read - self._read, 2 * _TICK_S)
+        self._read = read
+        return self._now
+
+    async def sleep(self, seconds: float, /) -> None:
+        """Wait, and read the time so often that only a stall is longer than what is counted."""
+        until = self.monotonic() + seconds
+        while (left := until - self.monotonic()) > 0:
+            await self._machine.sleep(min(left, _TICK_S))
+
+    def deadline(self, seconds: float | None, /) -> AbstractContextManager[anyio.CancelScope]:
+        return nullcontext(anyio.CancelScope())
+
+    drive = sleep
 
 
 class HiddenBucket:
@@ -139,11 +171,16 @@ async def call_endlessly(sender: RetryTransport, workers: int = WORKERS) -> None
 
 
 async def measure(
-    phases: Sequence[tuple[float, float]], *, latency_s: float, hint: str | None = None, seed: int = 1
+    phases: Sequence[tuple[float, float]],
+    *,
+    latency_s: float,
+    hint: str | None = None,
+    seed: int = 1,
+    clock: SteppedClock | UnstalledClock | None = None,
 ) -> list[Phase]:
-    """Call for all of the phases on a stepped clock, and give what came of each."""
-    clock = SteppedClock()
-    bucket = HiddenBucket(phases, 0.0)
+    """Call for all of the phases, by default on a stepped clock, and give what came of each."""
+    clock = clock or SteppedClock()
+    bucket = HiddenBucket(phases, clock.monotonic())
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(call_endlessly, transport(bucket, clock, latency_s=latency_s, hint=hint, seed=seed))
         await clock.drive(sum(seconds for seconds, _ in phases))
