@@ -74,6 +74,7 @@ def test_the_version_is_shown(run) -> None:
         ("collect", "emu/x", "--start", "2025-01-15T08:00Z", "--end", "2025-01-15T07:00Z"),
         ("collect", "emu/x", "--step", "often"),
         ("collect", "emu/x", "--timeout", "0s"),
+        ("collect", "emu/x", "--call-timeout", "0s"),
         ("collect", "emu/x", "--per", "pod"),
         ("collect", "emu/x", "-o", "out.xlsx"),
         ("collect", "emu/x", "-o", "nowhere/out.csv"),
@@ -295,6 +296,19 @@ def test_a_timeout_bounds_the_listing_of_jobs_too(run, emulated, tmp_path) -> No
         listing, job = job, listing
     assert listing["targets"] == [{"job": "*", "task": ""}]
     assert listing["error"]["class"] == job["error"]["class"] == "DeadlineExceededError"
+
+
+def test_a_call_timeout_bounds_each_call_by_itself(run, emulated, tmp_path) -> None:
+    bounds = ("--call-timeout", "200ms", "--timeout", "30s")
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        config = emulated.config(tmp_path, endpoint=f"http://127.0.0.1:{silent.getsockname()[1]}")
+        ran = run("collect", "emu/one", "emu/two", "--config", config, *bounds, "--json")
+    assert ran.code == 1
+    failures = ran.json()["failures"]
+    assert [failure["targets"] for failure in failures] == [[{"job": ref, "task": ""}] for ref in ("one", "two")]
+    for failure in failures:
+        assert failure["error"]["class"] == "DeadlineExceededError"
+        assert "more than the 0.2 s that call_timeout allows" in failure["error"]["message"]
 
 
 def test_providers_are_listed_for_people_and_programs(run) -> None:
