@@ -10,11 +10,11 @@ from metricsbridge.errors import ConfigurationError
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from datetime import timedelta
 
     from metricsbridge.asking import Bound
-    from metricsbridge.collection import Collection
+    from metricsbridge.collection import Collection, Outcome
     from metricsbridge.collector import Jobs, Provider
     from metricsbridge.model import Level, RelativeWindow, Window
     from metricsbridge.observer import Observer
@@ -37,11 +37,13 @@ def collect_blocking(
     timeout: Bound | None = None,
     call_timeout: Bound | None = None,
     strict: bool = False,
+    progress: Callable[[Outcome], None] | None = None,
 ) -> Collection:
     """Open sources, collect from them, close them, and return what was collected.
 
     It runs an event loop of its own, in a thread of its own where one runs in this thread already, as in a notebook:
-    ``jobs`` is then read, and the observer told, in that thread. Ctrl-C ends the work and leaves no thread behind.
+    ``jobs`` is then read, and ``observer`` and ``progress`` told, in that thread. Ctrl-C ends the work and leaves no
+    thread behind.
 
     Args:
         jobs: As in ``Collector.collect``, and so are all arguments from ``metrics`` on.
@@ -59,6 +61,7 @@ def collect_blocking(
         timeout: Bounds the collecting; not the opening of the sources, each request of which has a timeout of its own.
         call_timeout: Bounds each call.
         strict: Raise at the first failure instead.
+        progress: Is told of each part of the answer as it comes.
 
     Raises:
         ConfigurationError: The sources are misconfigured, or given twice.
@@ -74,7 +77,7 @@ def collect_blocking(
         async with _collector(config, sources, quota, concurrency, observer) as collector:
             return await collector.collect(
                 jobs, metrics=metrics, window=window, step=step, per=per, tasks=tasks, timeout=timeout,
-                call_timeout=call_timeout, strict=strict,
+                call_timeout=call_timeout, strict=strict, progress=progress,
             )  # fmt: skip
 
     return run_blocking(work)

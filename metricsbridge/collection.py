@@ -13,7 +13,7 @@ from metricsbridge.series.columns import SeriesBatch, merge
 from metricsbridge.series.pile import Pile
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from datetime import timedelta
 
     from metricsbridge.model import RelativeWindow, Window
@@ -91,9 +91,14 @@ def assemble(outcomes: Iterable[tuple[Order, Outcome]], window: Window | None, a
 
 
 class Gathering:
-    """Takes all that a collection comes to, in any order, and holds the series' columns and little else."""
+    """Takes all that a collection comes to, in any order, and holds the series' columns and little else.
 
-    def __init__(self) -> None:
+    Args:
+        progress: Is told of each outcome.
+    """
+
+    def __init__(self, progress: Callable[[Outcome], None] | None = None) -> None:
+        self._progress = progress
         self._series = Pile()
         self._others: list[tuple[Order, Outcome]] = []
 
@@ -108,6 +113,8 @@ class Gathering:
             self._series.add(order, outcome)
         else:
             self._others.append((order, outcome))
+        if self._progress is not None:
+            self._progress(outcome)
 
     def finish(self, window: Window | None, as_of_ms: int) -> Collection:
         """Put all of it in the order of the input; nothing is left here."""

@@ -21,11 +21,12 @@ from metricsbridge.registry import open_provider
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import AsyncIterator, Iterable, Mapping
+    from collections.abc import AsyncIterator, Callable, Iterable, Mapping
     from datetime import timedelta
     from types import TracebackType
 
     from metricsbridge.asking import Bound
+    from metricsbridge.collection import Outcome
     from metricsbridge.model import Evaluation, JobTotals, Level, RelativeWindow, Window
     from metricsbridge.observer import Observer
     from metricsbridge.planning import Plan
@@ -233,6 +234,7 @@ class Collector:
         timeout: Bound | None = None,
         call_timeout: Bound | None = None,
         strict: bool = False,
+        progress: Callable[[Outcome], None] | None = None,
     ) -> Collection:
         """Collect the metrics of jobs, all at once.
 
@@ -250,6 +252,8 @@ class Collector:
             call_timeout: Bounds each call in the same way, its pages, retries and waits together, and each job's
                 description; without it a source's own ``timeout`` bounds each request.
             strict: Raise at the first failure instead.
+            progress: Is told of each part of the answer as it comes, in no particular order: a job's description, a
+                batch of series, an absence, a failure. It is called on the event loop: it must not take long, or raise.
 
         Returns:
             The series in the order of the jobs, with an account of everything that was asked for.
@@ -261,8 +265,9 @@ class Collector:
         from metricsbridge.runtime._threads import finished
 
         ask = self._ask(metrics, window, step, per, tasks, timeout, call_timeout, strict)
-        gathering = Gathering()
-        await self._run(jobs, ask, emit=gathering.add).execute()
+        gathering = Gathering(progress)
+        hurry = None if progress is None else lambda: True
+        await self._run(jobs, ask, emit=gathering.add, hurry=hurry).execute()
         return await finished(gathering, ask.window, self._clock)
 
     @asynccontextmanager

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Self
 
 import attrs
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from metricsbridge.asking import Ask
 from metricsbridge.cli._account import EVERY_JOB
 from metricsbridge.cli._arguments import usage_errors
-from metricsbridge.collection import Collection
 from metricsbridge.errors import ConfigurationError, DeadlineExceededError, MetricsBridgeError
-from metricsbridge.metrics import METRICS
-from metricsbridge.model import Absence, Failure, Job, JobRef, JobSearch
+from metricsbridge.model import Failure, Job, JobRef, JobSearch
 from metricsbridge.runtime._clock import SystemClock
-from metricsbridge.series.columns import merge
+from metricsbridge.series.columns import SeriesBatch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,6 +22,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from metricsbridge.cli._arguments import Options, Wanted
+    from metricsbridge.collection import Collection, Outcome
     from metricsbridge.collector import Collector
     from metricsbridge.planning import Plan
 
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 async def gather(
     collector: Collector, wanted: Sequence[Wanted], options: Options, progress: CollectionProgress
 ) -> Collection:
-    """Collect, telling ``progress`` of each part, and put the parts in the order of the jobs.
+    """Collect, telling ``progress`` of each part of the answer.
 
     A source whose jobs can't be listed, or not in time, is a failure like any other.
 
@@ -39,25 +38,17 @@ async def gather(
         UsageError: An option that does not exist.
         ConfigurationError: A source can't list its jobs at all.
     """
-    remaining = _Remaining(options.timeout_s)
+    remaining, asked = _Remaining(options.timeout_s), _asked(options)
     jobs, lost = await _find_jobs(collector, wanted, options, remaining)
-    parts = [Collection(series=merge([]), failures=lost)] if lost else []
-    async with AsyncExitStack() as stack:
-        with usage_errors():
-            stream = collector.stream(jobs, **_asked(options, remaining))
-            arriving = await stack.enter_async_context(stream)
-        async for part in arriving:
-            parts.append(part)
-            progress.show(part)
-    return _in_order(parts, jobs)
+    found = await collector.collect(jobs, **asked, timeout=remaining.seconds(), progress=progress.show)
+    return attrs.evolve(found, failures=(*found.failures, *lost))
 
 
 async def foresee(collector: Collector, wanted: Sequence[Wanted], options: Options) -> Plan:
     """Say what ``gather`` would send; what it raises, this raises."""
-    remaining = _Remaining(options.timeout_s)
+    remaining, asked = _Remaining(options.timeout_s), _asked(options)
     jobs, lost = await _find_jobs(collector, wanted, options, remaining)
-    with usage_errors():
-        plan = await collector.plan(jobs, **_asked(options, remaining))
+    plan = await collector.plan(jobs, **asked, timeout=remaining.seconds())
     return attrs.evolve(plan, failures=(*lost, *plan.failures))
 
 
@@ -72,12 +63,15 @@ class _Remaining:
         return None if self._ends is None else max(0.001, self._ends - self.clock.monotonic())
 
 
-def _asked(options: Options, remaining: _Remaining) -> dict[str, Any]:
-    return {
+def _asked(options: Options) -> dict[str, Any]:
+    """Give the arguments that collecting and planning take, but for the timeout; they are checked."""
+    asked: dict[str, Any] = {
         "metrics": options.metrics, "window": options.window, "step": options.step, "per": options.per,
-        "tasks": options.tasks, "timeout": remaining.seconds(),
-        "call_timeout": options.call_timeout_s,
+        "tasks": options.tasks, "call_timeout": options.call_timeout_s, "strict": False,
     }  # fmt: skip
+    with usage_errors():
+        Ask.check(SystemClock().now_ms(), **asked, timeout=options.timeout_s)
+    return asked
 
 
 async def _find_jobs(
@@ -119,35 +113,6 @@ def _not_listed(source: str, options: Options, error: MetricsBridgeError) -> Fai
     )  # fmt: skip
 
 
-def _in_order(parts: Sequence[Collection], jobs: Sequence[JobRef | Job]) -> Collection:
-    asked = [(job.source, job.job_id if isinstance(job, JobRef) else job.id) for job in jobs]
-    places = {key: place for place, key in enumerate(dict.fromkeys(asked))}
-    described = [job for part in parts for job in part.jobs]
-    tasks = {(job.source, job.id, task.id): place for job in described for place, task in enumerate(job.tasks)}
-    metrics = {name: place for place, name in enumerate(METRICS)}
-    series = merge([part.series for part in parts])
-
-    def place(index: int) -> tuple[int, int, int]:
-        key, source = series.keys[index], series.source_of(index)
-        return (
-            places.get((source, key.job), len(places)),
-            tasks.get((source, key.job, key.task), len(tasks)),
-            metrics.get(key.metric, len(metrics)),
-        )
-
-    def first_target(part: Failure | Absence) -> int:
-        return places.get((part.source, part.targets[0][0]), len(places))
-
-    return Collection(
-        series=series.select(sorted(range(len(series)), key=place)),
-        failures=tuple(sorted([failure for part in parts for failure in part.failures], key=first_target)),
-        absences=tuple(sorted([absence for part in parts for absence in part.absences], key=first_target)),
-        jobs=tuple(sorted(described, key=lambda job: places.get((job.source, job.id), len(places)))),
-        as_of_ms=max([part.as_of_ms for part in parts], default=0) or SystemClock().now_ms(),
-        window=next((part.window for part in parts if part.window is not None), None),
-    )
-
-
 class CollectionProgress:
     """A bar that counts tasks, shown while it is entered, on a terminal only.
 
@@ -177,14 +142,17 @@ class CollectionProgress:
     ) -> None:
         self._progress.stop()
 
-    def show(self, part: Collection) -> None:
-        """Take note of a part."""
-        self._expected += sum(max(1, len(job.tasks)) for job in part.jobs)
-        series = part.series
-        self._done.update([(series.source_of(index), key.job, key.task) for index, key in enumerate(series.keys)])
-        self._done.update([(lost.source, *target) for lost in part.failures for target in lost.targets])
-        self._done.update([(gone.source, *target) for gone in part.absences for target in gone.targets])
-        self._failed += len(part.failures)
+    def show(self, outcome: Outcome) -> None:
+        """Take note of a part of the answer."""
+        if self._progress.disable:
+            return
+        if isinstance(outcome, Job):
+            self._expected += max(1, len(outcome.tasks))
+        elif isinstance(outcome, SeriesBatch):
+            self._done.update([(outcome.source, key.job, key.task) for key in outcome.keys])
+        else:
+            self._done.update([(outcome.source, *target) for target in outcome.targets])
+            self._failed += isinstance(outcome, Failure)
         done = len(self._done)
         failed = f"{self._failed} failed" if self._failed else ""
         self._progress.update(self._bar, completed=done, total=max(self._expected, done), failed=failed)

@@ -8,6 +8,7 @@ import attrs
 import numpy as np
 
 from metricsbridge.cli._text import count, format_span, printable, short_task, sparkline
+from metricsbridge.metrics import METRICS
 from metricsbridge.model import JobStatus
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ class Group:
     """One job's part of the table: a headline, and the indices of the series that are shown.
 
     Attributes:
-        shown: In the order of the collection.
+        shown: In the order in which they are shown.
         series: How many it has in all.
     """
 
@@ -149,28 +150,26 @@ class Group:
 
 
 def make_groups(collection: Collection, rows: int, /) -> list[Group]:
-    """Choose which series to show; jobs without any come last.
+    """Choose which series to show, task by task and the known metrics first; jobs without any come last.
 
     Args:
         collection: What was collected.
         rows: So many at most, spread over the jobs and by whole tasks; 0 is all.
     """
-    by_task: dict[JobKey, dict[str, list[int]]] = {}
-    for index, key in enumerate(collection.series.keys):
-        tasks = by_task.setdefault((collection.series.source_of(index), key.job), {})
-        tasks.setdefault(key.task, []).append(index)
-    chosen = _choose([list(tasks.values()) for tasks in by_task.values()], rows)
-    shown: dict[JobKey, list[int]] = {}
-    for index in sorted(chosen):
-        shown.setdefault((collection.series.source_of(index), collection.series.keys[index].job), []).append(index)
-    groups = [
-        Group(
-            job=job,
-            shown=tuple(shown.get((job.source, job.id), ())),
-            series=sum(map(len, by_task.get((job.source, job.id), {}).values())),
-        )
-        for job in collection.jobs
-    ]
+    series, metrics = collection.series, {name: place for place, name in enumerate(METRICS)}
+    by_task: dict[JobKey, dict[str, list[int]]] = {
+        (job.source, job.id): {task.id: [] for task in job.tasks} for job in collection.jobs
+    }
+    for index in sorted(range(len(series)), key=lambda index: metrics.get(series.keys[index].metric, len(metrics))):
+        key = series.keys[index]
+        by_task.setdefault((series.source_of(index), key.job), {}).setdefault(key.task, []).append(index)
+    by_job = {key: [task for task in tasks.values() if task] for key, tasks in by_task.items()}
+    chosen = _choose([tasks for tasks in by_job.values() if tasks], rows)
+    groups = []
+    for job in collection.jobs:
+        indices = [index for task in by_job[job.source, job.id] for index in task]
+        shown = tuple([index for index in indices if index in chosen])
+        groups.append(Group(job=job, shown=shown, series=len(indices)))
     return sorted(groups, key=lambda group: not group.series)
 
 

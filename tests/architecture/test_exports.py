@@ -25,6 +25,7 @@ UNLISTED: Final = {
     "Reason": "four words, written out in the docstrings",
     "Target": "a pair of texts",
     "Bound": "seconds, or a duration",
+    "Outcome": "what the fields of a collection are made of",
     "How": "a few words, written out in the docstrings",
     "Fill": "a few words, written out in the docstrings",
     "Provider": "a provider or what open_provider returns",

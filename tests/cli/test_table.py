@@ -109,6 +109,16 @@ def test_every_job_is_represented_before_any_job_shows_more_tasks() -> None:
     assert [len(group.shown) for group in make_groups(fleet(jobs=6, tasks=4), 6)] == [1] * 6
 
 
+def test_tasks_stand_in_the_order_of_the_job_and_known_metrics_in_that_of_their_table() -> None:
+    names = ("vendor.x.m", "hw.gpu.utilization", "container.cpu.utilization")
+    came = [series("j", task, name, [990], [1.0]) for name in names for task in ("w2", "", "w0", "w1")]
+    some = Collection(series=concat(came), jobs=(job("j", 990, tasks=3),), as_of_ms=NOW)
+    for rows, tasks in ((0, ["w0", "w1", "w2", ""]), (6, ["w0", "w1"])):
+        (group,) = make_groups(some, rows)
+        shown = [some.series.keys[index] for index in group.shown]
+        assert [(key.task, key.metric) for key in shown] == [(task, name) for task in tasks for name in names[::-1]]
+
+
 def test_zero_rows_is_all() -> None:
     assert sum(len(group.shown) for group in make_groups(fleet(jobs=6, tasks=4), 0)) == 48
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -264,6 +265,37 @@ async def test_a_stream_gives_what_collect_gives() -> None:
     merged = mb.merge([part.series for part in parts])
     assert {k: repr(v.tolist()) for k, _, v in merged} == {k: repr(v.tolist()) for k, _, v in whole.series}
     assert set().union(*[account(part)[1] for part in parts]) == account(whole)[1]
+
+
+async def test_progress_is_told_of_each_outcome_once_and_changes_nothing() -> None:
+    told: list[Any] = []
+
+    async def collect(progress: Any) -> mb.Collection:
+        provider, faults = FakeProvider(JOBS), cycle(FAULTS)
+        provider.answer = lambda call: faulty(call, next(faults))
+        return await collector(provider, concurrency=1).collect([*REFS, "bad"], window=WINDOW, progress=progress)
+
+    plain, result = await collect(None), await collect(told.append)
+    columns = [[(key, values.tolist()) for key, _, values in each.series] for each in (plain, result)]
+    assert columns[0] == columns[1]
+    batches = [outcome for outcome in told if isinstance(outcome, mb.SeriesBatch)]
+    assert sum(len(batch.times) for batch in batches) == len(result.series.times)
+    others = [id(outcome) for outcome in told if not isinstance(outcome, mb.SeriesBatch)]
+    assert sorted(others) == sorted(map(id, (*result.jobs, *result.failures, *result.absences)))
+
+
+async def test_progress_is_told_of_each_call_as_soon_as_it_is_done() -> None:
+    told: list[Any] = []
+    before: list[int] = []
+    provider = FakeProvider({"j": ["v", "w"]})
+
+    def answer(call: mb.Call) -> Any:
+        before.append(len(told))
+        return provider.default_answer(call)
+
+    provider.answer = answer
+    await collector(provider, concurrency=1).collect("x/j", window=WINDOW, progress=told.append)
+    assert before == [1, 2, 3, 4, 5, 6, 7, 8]
 
 
 async def test_a_slow_consumer_holds_the_work_back() -> None:
