@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextvars import ContextVar
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from functools import lru_cache, partial
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 P = ParamSpec("P")
+
+ANSWERED: Final[ContextVar[tuple[str, str]]] = ContextVar("metricsbridge_answered", default=("", ""))
+"""Which provider got the latest answer here, and of which operation: an error says it that decoding meets."""
 
 _PLAIN = re.compile(r"[A-Za-z0-9_~-][A-Za-z0-9_.~-]*")
 """An id that needs no check and no encoding; it begins with no dot."""
@@ -167,10 +171,18 @@ class Response:
                 body.
             args: Handed on.
             more: Handed on.
+
+        Raises:
+            ProviderError: What the decoder raises; it says whose answer it was.
         """
-        if self.in_thread is None:
-            return decode(self.body, *args, **more)
-        result: T = await self.in_thread(partial(decode, self.body, *args, **more))
+        try:
+            if self.in_thread is None:
+                return decode(self.body, *args, **more)
+            result: T = await self.in_thread(partial(decode, self.body, *args, **more))
+        except ProviderError as error:
+            provider, operation = ANSWERED.get()
+            error.provider, error.operation = error.provider or provider, error.operation or operation
+            raise
         return result
 
     def __repr__(self) -> str:  # a header may carry a token

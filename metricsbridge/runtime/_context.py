@@ -30,6 +30,7 @@ class CallContext:
         attempts: Attempts that have failed so far.
         last_error: What the last of them failed with.
         source: The collector's name of the source.
+        provider: Name of its provider, where that is known.
         call_id: What an observer knows the call by; given when it is first asked for.
     """
 
@@ -39,6 +40,7 @@ class CallContext:
     attempts: int = 0
     last_error: ProviderError | None = None
     source: str = ""
+    provider: str = ""
     call_id: str = ""
 
     def begin(self) -> None:

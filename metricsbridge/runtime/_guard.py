@@ -29,14 +29,14 @@ def ours(error: BaseException, operation: str) -> MetricsBridgeError:
     """
     if isinstance(error, anyio.get_cancelled_exc_class()) and anyio.current_effective_deadline() == -math.inf:
         raise error
-    if isinstance(error, MetricsBridgeError):
-        if isinstance(error, ProviderError):
-            context = CURRENT.get()
-            error.operation = error.operation or operation
-            error.attempts = max(error.attempts, 1 + (0 if context is None else context.attempts))
-        return error
-    wrapped = ProviderError(
-        f"the provider broke with {type(error).__name__}: a bug in it, please report it", operation=operation
-    )
-    wrapped.__cause__ = error
-    return wrapped
+    if not isinstance(error, MetricsBridgeError):
+        wrapped = ProviderError(f"the provider broke with {type(error).__name__}: a bug in it, please report it")
+        wrapped.__cause__ = error
+        error = wrapped
+    if isinstance(error, ProviderError):
+        error.operation = error.operation or operation
+        context = CURRENT.get()
+        if context is not None:  # there is none once the deadline has ended the workers
+            error.provider = error.provider or context.provider
+            error.attempts = max(error.attempts, 1 + context.attempts)
+    return error

@@ -1,4 +1,4 @@
-"""Which limits hold for a provider: read from the transport that it keeps."""
+"""What a provider was opened as, and which limits hold for it: read from the transport that it keeps."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, Final
 
 from metricsbridge.runtime._limits import LimitTransport
+from metricsbridge.runtime._retry import RetryTransport
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator
@@ -24,7 +25,7 @@ def limit_of(provider: object, operation: str, quota: Quota | None, /) -> tuple[
         operation: The vendor's name.
         quota: The collector's, where it takes the place of the provider's own.
     """
-    limits = next(_limits(provider), None)
+    limits = next((layer for layer in _layers(provider) if isinstance(layer, LimitTransport)), None)
     if limits is None:
         return None
     rate = limits.rates.get(operation) or limits.rates.get("*")
@@ -33,11 +34,15 @@ def limit_of(provider: object, operation: str, quota: Quota | None, /) -> tuple[
     return (id(quota or limits.quota), limits.account, operation), rate
 
 
-def _limits(provider: object) -> Iterator[LimitTransport]:
+def name_of(provider: object, /) -> str:
+    """Give the name that a provider was opened by; "" where that is not to be found."""
+    return next((layer.provider for layer in _layers(provider) if isinstance(layer, RetryTransport)), "")
+
+
+def _layers(provider: object) -> Iterator[object]:
     slots = [name for kind in type(provider).__mro__ for name in getattr(kind, "__slots__", ())]
     for name in [*getattr(provider, "__dict__", ()), *slots]:
         layer = getattr(provider, name, None)
         for _ in range(_MOST_LAYERS):
-            if isinstance(layer, LimitTransport):
-                yield layer
+            yield layer
             layer = getattr(layer, "inner", None)

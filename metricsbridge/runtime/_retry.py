@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from metricsbridge.errors import ProviderError, ServiceUnavailableError, ThrottledError
+from metricsbridge.http import ANSWERED
 from metricsbridge.runtime._context import CURRENT
 from metricsbridge.runtime._limits import LONGEST_PAUSE_S
 
@@ -57,7 +58,7 @@ class RetryTransport:
         attempt = 1
         while True:
             try:
-                return await self.inner.send(request)
+                response = await self.inner.send(request)
             except ProviderError as error:
                 error.provider = error.provider or self.provider
                 error.operation = error.operation or request.operation
@@ -71,5 +72,8 @@ class RetryTransport:
                 if context is not None:
                     context.attempts = attempt
                     context.last_error = error.with_traceback(None)
+            else:
+                ANSWERED.set((self.provider, request.operation))
+                return response
             await self.clock.sleep(wait)
             attempt += 1

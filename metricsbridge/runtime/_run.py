@@ -9,6 +9,7 @@ import anyio
 from metricsbridge.errors import ConfigurationError, MetricsBridgeError
 from metricsbridge.model import Failure, Job, JobRef
 from metricsbridge.runtime._context import CURRENT, CallContext
+from metricsbridge.runtime._rates import name_of
 from metricsbridge.runtime._source import JobItem, Source
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ class Run:
         self.over = False
         self._jobs = enumerate(jobs)
         self._sources = {name: Source(name, provider, self, workers=concurrency) for name, provider in sources.items()}
+        self._names = {name: name_of(provider) for name, provider in sources.items()}
         self._quota = quota
         self._emit = emit
         self._scope: anyio.CancelScope
@@ -132,7 +134,7 @@ class Run:
 
     def enter(self, source: str) -> None:
         """Let the calls of a source's worker know of this collection."""
-        CURRENT.set(CallContext(self._quota, self.clock, self.deadline, source=source))
+        CURRENT.set(CallContext(self._quota, self.clock, self.deadline, source=source, provider=self._names[source]))
 
     def emit(self, order: Order, outcome: Outcome) -> None:
         """Give an outcome to whoever collects them."""
