@@ -8,9 +8,11 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -44,12 +46,16 @@ class Bench:
         environ: The variables to run it with.
         folder: For dictionaries, and for what is found.
         inputs: For the inputs of each target, which may be there already.
+        ended: Set when all is to end.
+        children: The processes that were started.
     """
 
     module: Path
     environ: Mapping[str, str]
     folder: Path
     inputs: Path
+    ended: threading.Event = attrs.field(factory=threading.Event)
+    children: list[subprocess.Popen[bytes]] = attrs.field(factory=list)
 
     def command(self, target: str, *arguments: str) -> list[str]:
         return [sys.executable, "-P", "-m", "fuzz.one_target", str(self.module), target, *arguments]
@@ -73,23 +79,44 @@ class Bench:
         """
         inputs = self.prepare(target)
         found = self.folder / f"{_FOUND}{target}-"
-        ran = subprocess.run(
-            self.command(
-                target, f"-max_total_time={seconds}", f"-artifact_prefix={found}", f"-dict={self.folder / target}.dict",
-                f"-max_len={_LARGEST}", "-timeout=20", "-rss_limit_mb=4096", "-detect_leaks=0", "-use_value_profile=1",
-                str(inputs),
-            ),
-            env=self.environ, cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
+        command = self.command(
+            target, f"-max_total_time={seconds}", f"-artifact_prefix={found}", f"-dict={self.folder / target}.dict",
+            f"-max_len={_LARGEST}", "-timeout=20", "-rss_limit_mb=4096", "-detect_leaks=0", "-use_value_profile=1",
+            str(inputs),
         )  # fmt: skip
-        said = ran.stdout.decode(errors="replace")
+        with subprocess.Popen(
+            command, env=self.environ, cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        ) as child:
+            self.children.append(child)
+            if self.ended.is_set():
+                child.kill()
+            said = child.communicate()[0].decode(errors="replace")
         (self.folder / f"{target}.log").write_text(said, "utf-8")
-        if ran.returncode:
+        if child.returncode:
             raise FoundError(target, said, sorted(self.folder.glob(f"{found.name}*")))
         executions, edges, features, kept = _STATUS.findall(said)[-1]
         return (
             f"{target}: {executions} executions, {edges} of the kernel's {_EDGES.findall(said)[0]} edges, "
             f"{features} features, {kept} inputs kept"
         )
+
+    def fuzz_all(self, targets: Sequence[str], seconds: int, jobs: int) -> list[FoundError]:
+        """Fuzz targets, so many at once; gives what went wrong. Whatever ends it ends the processes, too."""
+        failed = []
+        with ThreadPoolExecutor(jobs) as pool:
+            try:
+                for result in [pool.submit(self.fuzz, target, seconds) for target in targets]:
+                    try:
+                        print(result.result(), flush=True)
+                    except FoundError as error:
+                        failed.append(error)
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                self.ended.set()
+                for child in self.children:
+                    child.kill()
+                raise
+        return failed
 
 
 class FoundError(Exception):
@@ -109,6 +136,7 @@ class FoundError(Exception):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Fuzz what is asked for; gives 0 where nothing was found, 1 where something was, 2 where it can't be done."""
     asked = _parser().parse_args(arguments)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
         clang = find_clang()
     except NoClangError as error:
@@ -123,13 +151,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         targets = asked.targets or list(TARGETS)
         share = max(1, asked.seconds * min(asked.jobs, len(targets)) // len(targets))
         print(f"{len(targets)} targets, {share} s each, {asked.jobs} at once", flush=True)
-        failed = []
-        with ThreadPoolExecutor(asked.jobs) as pool:
-            for result in [pool.submit(bench.fuzz, target, share) for target in targets]:
-                try:
-                    print(result.result(), flush=True)
-                except FoundError as error:
-                    failed.append(error)
+        failed = bench.fuzz_all(targets, share, asked.jobs)
         for error in failed:
             _report(error, asked.keep or Path(tempfile.mkdtemp(prefix="found-")))
     return 1 if failed else 0

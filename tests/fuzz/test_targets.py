@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import signal
 import subprocess
 import sys
 
@@ -89,6 +90,33 @@ def test_the_words_of_a_target_hold_the_names_of_its_schemas(target):
     for schema in READERS[target].schemas:
         for name in attrs.astuple(schema, recurse=False):
             assert not isinstance(name, str) or not name or b'"%b"' % name.encode() in found
+
+
+_STAND_IN = """
+import os, sys
+from pathlib import Path
+import fuzz.__main__ as command
+
+HANGS = "import sys, time; p = open(sys.argv[1], 'wb', 0); p.write(b'begun '); time.sleep(60); p.write(b'late')"
+command.find_clang = command.build = lambda *given: Path()
+command.environment = lambda clang: os.environ
+command.Bench.command = lambda bench, target, *given: [sys.executable, "-c", HANGS, sys.argv[1]]
+command.main(["--jobs", "2", *list(command.TARGETS)[:3]])
+"""
+
+
+def test_whoever_terminates_the_command_ends_its_processes(tmp_path):
+    """Each has the pipe open: there is nothing more to read when all of them have ended."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    environ = {**os.environ, "PYTHONPATH": f"{PROJECT}:{PROJECT / 'tests'}", "TMPDIR": str(tmp_path)}
+    with subprocess.Popen([sys.executable, "-P", "-c", _STAND_IN, str(pipe)], env=environ) as command:
+        with pipe.open("rb") as reader:
+            assert reader.read(12) == b"begun begun "
+            command.terminate()
+            assert reader.read() == b""
+        assert command.wait(timeout=60) == 128 + signal.SIGTERM
+    assert [path.name for path in tmp_path.iterdir()] == ["pipe"]
 
 
 def test_without_clang_the_command_says_what_to_install(tmp_path):
