@@ -130,6 +130,19 @@ class HiddenBucket:
         return taken
 
 
+class RandomRefusals:
+    """A service that refuses a share of all requests, however fast or slowly they come."""
+
+    def __init__(self, share: float) -> None:
+        self.answers: list[tuple[float, bool]] = []
+        self._share = share
+        self._dice = random.Random(7)
+
+    def takes(self, now: float) -> bool:
+        self.answers.append((now, self._dice.random() >= self._share))
+        return self.answers[-1][1]
+
+
 @attrs.frozen
 class Phase:
     """What came of one phase, its beginning left out."""
@@ -144,7 +157,9 @@ class Phase:
         return self.throughput >= 0.9 and self.refused <= 0.02 * self.calls + 1
 
 
-def transport(bucket: HiddenBucket, clock: Clock, *, latency_s: float, hint: str | None, seed: int) -> RetryTransport:
+def transport(
+    bucket: HiddenBucket | RandomRefusals, clock: Clock, *, latency_s: float, hint: str | None, seed: int
+) -> RetryTransport:
     """Give the layers of a source over a service that answers after ``latency_s``, refusals with that Retry-After."""
 
     async def answer(request: Request) -> Response:

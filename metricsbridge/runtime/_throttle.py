@@ -57,8 +57,86 @@ _BRIM_S: Final = 1.25
 _SURGE: Final = 2.0
 """So many times the learned rate it goes while that is being proved too low."""
 
+_UNTOUCHED: Final = 2
+"""So many refusals without a reason in the rate make one hold it."""
+
+_HELD_S: Final = 60.0
+"""So long."""
+
+_MORE_REFUSED: Final = 8
+"""Unless so many more are refused then than let through."""
+
+_WRONG: Final = 50
+"""Where that was wrong, it takes so many more to hold one again."""
+
 _STEPS: Final = 64
 """So many moments are remembered at most, from which what was accepted is counted."""
+
+
+class _Doubt:
+    """Doubts that refusals have to do with how fast one goes; else a few at random would lower the rate to nothing.
+
+    A service that is a bucket refuses nobody who goes at a rate that it proved to have, unless the rate has fallen, and
+    that does not happen time and again. So after ``_UNTOUCHED`` refusals that have no such reason the rate from before
+    them is held for ``_HELD_S``, as long as not more is refused than let through.
+
+    Args:
+        rate: At first.
+
+    Attributes:
+        until: So long the rate is held, whatever is refused.
+    """
+
+    __slots__ = ("_before", "_bound", "_found", "_refused", "until")
+
+    def __init__(self, rate: float) -> None:
+        self.until = -math.inf
+        self._before = rate
+        self._bound = 0.0
+        self._found = 0
+        self._refused = 0
+
+    def calm(self, rate: float, /) -> None:
+        """Take note of a rate at which nothing was refused for long."""
+        self._before = rate
+        self._found = min(0, self._found)
+
+    def ignores(self, now: float, accepted: int, /) -> bool:
+        """Tell whether a refusal is to change nothing.
+
+        Args:
+            now: When it came.
+            accepted: How many were let through since a refusal changed something.
+        """
+        if now >= self.until:
+            return False
+        self._refused += 1
+        if self._refused <= accepted + _MORE_REFUSED:
+            return True
+        self.until, self._found = -math.inf, -_WRONG
+        return False
+
+    def least(self, now: float, rate: float, accepted: int, proved: float, /) -> float:
+        """Give the rate that a refusal is no reason to go below.
+
+        Args:
+            now: When it came.
+            rate: Per second, at which requests were let go.
+            accepted: How many were let through since the refusal before.
+            proved: The rate which that proves.
+        """
+        # At the pace of a probe a bucket would have lasted longer; one of one request is empty at the least haste.
+        lasts = min(_PROBE_CALLS / 4, 16 * (rate * BURST_S - 1))
+        if rate <= self._bound * 1.001 and accepted < lasts:
+            self._found += 1
+            self._bound = proved
+        else:
+            self._bound = max(self._bound, proved)
+        if self._found < _UNTOUCHED:
+            return self._bound
+        self._found, self._refused, self._bound = 0, 0, 0.0
+        self.until = now + _HELD_S
+        return self._before
 
 
 class Throttle:
@@ -74,8 +152,8 @@ class Throttle:
     """
 
     __slots__ = (
-        "_asked_until", "_at_once", "_ceiling", "_empty_at", "_empty_count", "_learned", "_least_s", "_marks", "_next",
-        "_noticed", "_paused_until", "_searching", "_seen", "_slow", "_surging", "_used", "count", "open",
+        "_asked_until", "_at_once", "_ceiling", "_doubt", "_empty_at", "_empty_count", "_learned", "_least_s", "_marks",
+        "_next", "_noticed", "_paused_until", "_searching", "_seen", "_slow", "_surging", "_used", "count", "open",
     )  # fmt: skip
 
     def __init__(self, ceiling: float | None) -> None:
@@ -95,6 +173,7 @@ class Throttle:
         self._used = 0.0
         self._seen = 0.0
         self._surging = False
+        self._doubt = _Doubt(self._learned)
         self._least_s = math.inf
         self._slow = False
 
@@ -160,6 +239,10 @@ class Throttle:
         learned = self._learned
         self._used = max(0.0, self._used - (now - self._seen) * learned) + 1 if now > self._seen else self._used + 1
         self._seen = max(self._seen, now)
+        if self.count - self._empty_count > _PROBE_CALLS:
+            self._doubt.calm(learned)
+        if now < self._doubt.until:
+            return
         if self._used > learned * _BRIM_S:
             self._surging = not self._slow
             self._learned = min(self._ceiling, self._used / _BRIM_S)
@@ -183,9 +266,15 @@ class Throttle:
         if self._noticed is not None and (sent is None or sent <= self._noticed):  # of the same event
             self._pause(now, hint_s or 0.0)
             return
+        since = self.count - self._empty_count
+        if self._doubt.ignores(now, since):
+            self._noticed = now
+            if hint_s is not None and hint_s > BURST_S:
+                self._pause(now, hint_s)
+            return
         # Where nothing was known there is nothing to halve. A refusal may have another reason than the rate.
         least = START_PER_S if self.open or self._searching else max(self._learned / 2, _LOWEST_PER_S)
-        learned = max(self._proved(now), least)
+        learned = max(self._proved(now), least, self._doubt.least(now, self._learned, since, self._proved_since(now)))
         self._noticed = now
         self._empty_count = self.count
         self._marks.clear()
@@ -198,9 +287,11 @@ class Throttle:
     def _proved(self, now: float) -> float:
         """Give the highest rate that what was accepted proves."""
         rates = [(self.count - before) / (now - at + BURST_S) for at, before in self._marks]
-        if self._noticed is not None:
-            rates.append((self.count - self._empty_count) / max(BURST_S, now - self._empty_at))
-        return max(rates, default=0.0)
+        return max([*rates, self._proved_since(now)])
+
+    def _proved_since(self, now: float) -> float:
+        """Give the rate that what was accepted since the refusal before proves; 0 where there was none."""
+        return (self.count - self._empty_count) / max(BURST_S, now - self._empty_at)
 
     def _pause(self, now: float, seconds: float) -> None:
         """Let nobody send for so long; the service's bucket is full then, where it was empty."""

@@ -151,7 +151,7 @@ class HttpTransport:
             response = await self.session.request(
                 request.method,
                 # No name holds the whole URL: its query may have a signature, and a traceback would show it.
-                URL(request.full_url, encoded=True),
+                URL(request.full_url if request.params else request.url, encoded=True),
                 headers=request.headers,
                 data=request.body or None,
                 allow_redirects=False,

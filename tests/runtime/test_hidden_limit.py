@@ -5,7 +5,7 @@ from __future__ import annotations
 import anyio
 import pytest
 
-from hidden_limit import PHASES, SteppedClock, UnstalledClock, measure
+from hidden_limit import PHASES, RandomRefusals, SteppedClock, UnstalledClock, call_endlessly, measure, transport
 from metricsbridge.runtime._clock import SystemClock
 from metricsbridge.testing import FakeClock
 
@@ -59,3 +59,16 @@ async def test_the_stepped_clock_wakes_in_order_of_time() -> None:
             tasks.start_soon(nap, seconds)
         await clock.drive(3.0)
     assert woken == [(1.0, 1.0), (2.0, 2.0), (3.0, 3.0)]
+
+
+@pytest.mark.parametrize("share", [0.02, 0.05, 0.15, 0.3])
+@pytest.mark.parametrize("hint", [None, "1"])
+async def test_refusals_at_random_do_not_slow_it_down_to_nothing(share: float, hint: str | None) -> None:
+    """Of at least twenty a second nearly all that are let through come through, once that is found out."""
+    clock, service = SteppedClock(), RandomRefusals(share)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(call_endlessly, transport(service, clock, latency_s=0.02, hint=hint, seed=1))
+        await clock.drive(240)
+        tasks.cancel_scope.cancel()
+    later = [taken for at, taken in service.answers if at >= 60]
+    assert later.count(True) > 0.4 * 20 * (1 - share) * 180
