@@ -75,7 +75,8 @@ async def test_a_thousand_calls_with_an_expired_token_cause_one_renewal_and_none
 ) -> None:
     service, done = Service(), []
     set_environment(monkeypatch, "AK", "s", "token-0")
-    async with mb.open_provider("pai-dlc", transport=FakeTransport(service), region="cn-x") as provider:
+    at_once = {"*": "unlimited"}
+    async with mb.open_provider("pai-dlc", transport=FakeTransport(service), region="cn-x", limits=at_once) as provider:
         await provider.get_job("dlc1")
         service.good = "token-1"
         set_environment(monkeypatch, "AK", "s", "token-1")
