@@ -117,7 +117,7 @@ class _Doubt:
         return False
 
     def least(self, now: float, rate: float, accepted: int, proved: float, /) -> float:
-        """Give the rate that a refusal is no reason to go below.
+        """Give the rate that a refusal is no reason to go below; 0 where it may be one for any.
 
         Args:
             now: When it came.
@@ -125,15 +125,15 @@ class _Doubt:
             accepted: How many were let through since the refusal before.
             proved: The rate which that proves.
         """
-        # At the pace of a probe a bucket would have lasted longer; one of one request is empty at the least haste.
-        lasts = min(_PROBE_CALLS / 4, 16 * (rate * BURST_S - 1))
+        # At the pace of a probe a bucket would have lasted longer; that of a slow service is empty at the least haste.
+        lasts = min(_PROBE_CALLS / 4, 16 * (rate * BURST_S - 2))
         if rate <= self._bound * 1.001 and accepted < lasts:
             self._found += 1
             self._bound = proved
         else:
             self._bound = max(self._bound, proved)
         if self._found < _UNTOUCHED:
-            return self._bound
+            return 0.0
         self._found, self._refused, self._bound = 0, 0, 0.0
         self.until = now + _HELD_S
         return self._before
@@ -173,7 +173,7 @@ class Throttle:
         self._used = 0.0
         self._seen = 0.0
         self._surging = False
-        self._doubt = _Doubt(self._learned)
+        self._doubt = _Doubt(min(self._learned, START_PER_S))
         self._least_s = math.inf
         self._slow = False
 
@@ -275,6 +275,8 @@ class Throttle:
         # Where nothing was known there is nothing to halve. A refusal may have another reason than the rate.
         least = START_PER_S if self.open or self._searching else max(self._learned / 2, _LOWEST_PER_S)
         learned = max(self._proved(now), least, self._doubt.least(now, self._learned, since, self._proved_since(now)))
+        if self.open or self._searching:
+            self._doubt.calm(learned)
         self._noticed = now
         self._empty_count = self.count
         self._marks.clear()

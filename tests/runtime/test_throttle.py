@@ -52,6 +52,7 @@ def test_whatever_happens_no_wait_is_negative_and_no_ceiling_is_exceeded(ceiling
         assert throttle.wait_s(now) >= 0
         assert throttle.pause_s(now) >= 0
         assert 0 < throttle.per_second <= (math.inf if ceiling is None else ceiling)
+        assert throttle.open or throttle.per_second < math.inf
 
 
 @given(st.floats(0.5, 300), EVENTS)
