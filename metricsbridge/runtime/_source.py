@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from itertools import chain, count, repeat
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import anyio
@@ -193,6 +194,7 @@ class Source:
         return Query(window=window, metrics=ask.metrics, step_ms=ask.step_ms, per=ask.per, tasks=ask.tasks)
 
     def _plan(self, ready: Sequence[tuple[int, Job]]) -> Iterable[_Item]:
+        ready = sorted(ready, key=itemgetter(0))
         place, jobs = ready[0][0], [job for _, job in ready]
         query = self._query(jobs)
 
@@ -201,6 +203,8 @@ class Source:
 
         started = jobs[0].start_time_ms is not None
         ledger = Ledger(source=self.name, targets=targets, metrics=query.metrics or (), started=started)
+        if len(ready) > 1 and self.run.hurry is None:
+            ledger.places = {job.id: place for place, job in ready}
         provider: Any = self.provider
         try:
             ledger.plan(provider.plan_jobs(jobs, query) if self._max_jobs > 1 else provider.plan(jobs[0], query))
@@ -251,18 +255,31 @@ class Source:
 
         kept = observed() if len(batch.values) < MANY else await in_thread(observed)
         if kept.keys:
-            self.run.emit((item.place, item.number), item.ledger.count(kept).with_source(self.name))
+            self._emit((item.place, item.number), item.ledger, item.ledger.take_alone(item.number, kept))
 
     def _hand_over(self, order: Order, ledger: Ledger) -> None:
         numbers = ledger.waiting
         try:
-            batch = ledger.take()
+            batches = ledger.take()
         except Exception as error:  # columns that do not fit each other
             for number in numbers:
                 self._fail_call(_CallItem(order[0], number, ledger.calls[number], ledger), ours(error, "fetch"))
             return
-        if len(batch):
-            self.run.emit(order, batch.with_source(self.name))
+        for number, batch in batches:
+            if batch.keys:
+                self._emit((order[0], number), ledger, batch)
+
+    def _emit(self, order: Order, ledger: Ledger, batch: SeriesBatch) -> None:
+        """Emit series; of jobs that were planned together, each one's at its own place."""
+        batch, places = batch.with_source(self.name), ledger.places
+        if not places:
+            self.run.emit(order, batch)
+            return
+        found: dict[int, list[int]] = {}
+        for index, key in enumerate(batch.keys):
+            found.setdefault(places.get(key.job, order[0]), []).append(index)
+        for place, indices in found.items():
+            self.run.emit((place, order[1]), batch.select(indices))
 
     def _settle(self, order: Order, ledger: Ledger) -> None:
         self._hand_over(order, ledger)

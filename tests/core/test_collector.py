@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 import metricsbridge as mb
 from fake_provider import MINUTE, WINDOW, A, B, C, FakeProvider, account, batch
+from metricsbridge.runtime import _source
 from metricsbridge.testing import FakeClock
 
 if TYPE_CHECKING:
@@ -353,6 +354,24 @@ async def test_jobs_are_planned_together_where_the_provider_can(window: Any) -> 
     assert len(provider.fetched) == 3
     assert result.complete
     assert {(key.job, key.task) for key in result.series.keys} == {(j, t) for j, tasks in JOBS.items() for t in tasks}
+
+
+@pytest.mark.parametrize("alone", [1, 4096])
+async def test_jobs_that_are_planned_together_keep_their_places(alone: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that are described first are planned together, wherever they stand in the input."""
+    monkeypatch.setattr(_source, "_ALONE", alone)
+    clock, dice = FakeClock(10 * MINUTE), random.Random(6)
+
+    class Slow(Batching):
+        async def get_job(self, job_id: str, /) -> mb.Job:
+            await clock.sleep(dice.random())
+            return await super().get_job(job_id)
+
+    order = dice.sample(REFS, len(REFS))
+    result = await collector(Slow(JOBS), clock=clock).collect(order, window=WINDOW, metrics=[A])
+    assert result.complete
+    assert list(dict.fromkeys(f"x/{key.job}" for key in result.series.keys)) == order
+    assert len(result.series) == sum(len(tasks) for tasks in JOBS.values())
 
 
 async def test_sources_come_and_go_while_it_runs() -> None:
