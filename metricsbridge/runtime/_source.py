@@ -224,22 +224,22 @@ class Source:
 
     async def _fetch(self, item: _CallItem) -> Iterable[_Item]:
         call, ledger, order = item.call, item.ledger, (item.place, item.number)
+        lost: Sequence[Failure] = ()
         try:
             try:
                 fetching, limit_s = self.provider.fetch(call), self.run.ask.call_timeout_s
                 batch = await (fetching if limit_s is None else self._within(limit_s, fetching))
             except PartialDataError as partial:
-                batch = partial.series
-                for lost in partial.lost:
-                    failure = attrs.evolve(lost, source=self.name)
-                    ledger.fail(failure)
-                    self.run.fail(order, failure)
+                batch, lost = partial.series, partial.lost
             if not isinstance(batch, SeriesBatch):
                 raise TypeError(f"fetch gave {type(batch).__name__}, no SeriesBatch")
             if len(batch.values) >= _ALONE:
                 await self._deliver_alone(item, batch)
             elif batch.keys:
                 ledger.deliver(item.number, batch)
+            for failure in [attrs.evolve(each, source=self.name) for each in lost]:
+                ledger.fail(failure)
+                self.run.fail(order, failure)
         except (Exception, anyio.get_cancelled_exc_class()) as error:
             self._fail_call(item, ours(error, call.operation))
         ledger.open_calls -= 1

@@ -119,6 +119,30 @@ async def test_large_batches_are_clipped_and_put_together_in_threads(monkeypatch
         assert (threading.get_ident() in threads) is own
 
 
+async def test_a_partial_answer_that_the_deadline_meets_in_a_thread_fails_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is lost of it is part of the whole that fails then."""
+    take_as_large(monkeypatch, 0, 0)
+    clock = FakeClock(10 * MINUTE)
+
+    async def in_slow_thread(work: Any) -> Any:
+        await clock.sleep(10)
+        return work()
+
+    monkeypatch.setattr(_source, "in_thread", in_slow_thread)
+
+    def answer(call: mb.Call) -> Any:
+        lost = mb.Failure(targets=call.targets, metrics=(A,), window=None, error=mb.ServiceUnavailableError("page 2"))
+        return mb.PartialDataError("half", series=FakeProvider.default_answer(call), lost=[lost])
+
+    provider = FakeProvider({"j": ["w"]}, halves=1)
+    provider.answer = answer
+    for timeout, delivered, error in (5, 0, mb.DeadlineExceededError), (20, 1, mb.ServiceUnavailableError):
+        c = mb.Collector({"x": provider}, clock=clock)
+        result = await c.collect("x/j", window=WINDOW, metrics=[A], timeout=timeout)
+        assert len(result.series) == delivered
+        assert [type(failure.error) for failure in result.failures] == [error]
+
+
 async def test_a_part_whose_reader_is_cancelled_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_threads, "MANY", 0)
     units = set()
