@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
@@ -13,7 +14,7 @@ from metricsbridge.runtime._context import CURRENT
 from metricsbridge.runtime._throttle import TIMER_S, Throttle
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Hashable, Mapping
 
     from metricsbridge.http import Request, Response
     from metricsbridge.protocols import Clock, Rate, Transport
@@ -123,6 +124,15 @@ class Quota:
             controller.throttle.lower(ceiling)
         return controller
 
+    def known(self, account: str, operation: str, ceiling: float | None, /) -> float:
+        """Give the requests per second that an operation is known to be held to, without any change; else infinite.
+
+        The arguments are those of ``controller``.
+        """
+        controller = self._controllers.get((account, operation))
+        learned = math.inf if controller is None else controller.throttle.sustained_per_second
+        return min(learned, math.inf if ceiling is None else ceiling)
+
 
 @attrs.frozen
 class LimitTransport:
@@ -141,9 +151,7 @@ class LimitTransport:
         quota = self.quota if context is None or context.quota is None else context.quota
         known = self._controllers.get(request.operation)
         if known is None or known[0] is not quota:
-            rate = self.rates.get(request.operation) or self.rates.get("*")
-            ceiling = None if rate is None else rate.per_second
-            known = (quota, quota.controller(self.account, request.operation, ceiling))
+            known = (quota, quota.controller(self.account, request.operation, self._ceiling(request.operation)))
             self._controllers[request.operation] = known
         controller = known[1]
         throttle = controller.throttle
@@ -164,3 +172,17 @@ class LimitTransport:
             if not throttle.count % _MARK_EVERY:
                 throttle.mark(self.clock.monotonic())
         return response
+
+    def _ceiling(self, operation: str) -> float | None:
+        rate = self.rates.get(operation) or self.rates.get("*")
+        return None if rate is None else rate.per_second
+
+    def known(self, operation: str, quota: Quota | None, /) -> tuple[Hashable, float]:
+        """Give what an operation's limit is shared by, and the requests per second that it is known to be held to.
+
+        Args:
+            operation: The vendor's name.
+            quota: The collector's, where it takes the place of the provider's own.
+        """
+        quota = quota or self.quota
+        return (id(quota), self.account, operation), quota.known(self.account, operation, self._ceiling(operation))
