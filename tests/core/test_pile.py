@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -154,3 +155,28 @@ def test_times_that_are_shared_are_kept_once() -> None:
     assert pile.samples == 4 * 4093
     whole = pile.stack()
     assert np.array_equal(whole.times, np.tile(times[:4093], 4))
+
+
+@pytest.mark.parametrize("points", [1000, 40_000])
+def test_nor_is_more_held_where_series_of_several_batches_are_joined(points: int) -> None:
+    """Each task comes in four windows, some of which overlap; ``merge`` would hold everything more than three times."""
+    count = 8_000_000 // points // 16
+    batches = []
+    for number in range(count):
+        one = batch(number // 4, 1, points)
+        batches.append(attrs.evolve(one, times=one.times + number % 4 * (points - 5) * 60_000))
+    expected = mb.merge(batches)
+    tracemalloc.start()
+    try:
+        pile = Pile()
+        for number in reversed(range(count)):
+            each = batches.pop()
+            pile.add((number, 0), attrs.evolve(each, times=each.times.copy(), values=each.values.copy()))
+        del each
+        found = pile.stack()
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert same_batch(found, expected)
+    assert len(found) == count // 4 + (count % 4 > 0)
+    assert peak < 1.9 * (found.times.nbytes + found.values.nbytes)
