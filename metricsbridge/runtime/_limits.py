@@ -66,7 +66,10 @@ class RateController:
         if not self._queue and self.throttle.wait_s(now) <= TIMER_S:
             self.throttle.take(now, now)
             return now
-        turn = _Turn(now)
+        turn, context = _Turn(now), CURRENT.get()
+        bound = None if context is None else context.bound
+        if bound is not None:
+            bound.stop()
         self._queue.append(turn)
         try:
             if self._queue[0] is not turn:
@@ -86,6 +89,8 @@ class RateController:
                     await clock.sleep(wait)
                 turn.nap = None
         finally:
+            if bound is not None:
+                bound.go_on()
             self._queue.remove(turn)
             if self._queue:
                 self._queue[0].first.set()

@@ -15,7 +15,7 @@ from metricsbridge.accounting import Ledger, asked_targets, life_window
 from metricsbridge.errors import DeadlineExceededError, MetricsBridgeError, NotFoundError, PartialDataError
 from metricsbridge.model import Failure, Job, Query
 from metricsbridge.protocols import SupportsBatchPlanning
-from metricsbridge.runtime._context import CURRENT, CallContext
+from metricsbridge.runtime._context import CURRENT, Bound, CallContext
 from metricsbridge.runtime._fanout import FanOut
 from metricsbridge.runtime._guard import checked_job, ours
 from metricsbridge.runtime._threads import MANY, in_thread
@@ -138,7 +138,7 @@ class Source:
         return await work
 
     async def _within(self, limit_s: float, work: Awaitable[T]) -> T:
-        """Wait for what a provider does, but not for ever.
+        """Wait for what a provider does, but not for ever; its waiting for turns under rate limits does not count.
 
         Raises:
             DeadlineExceededError: It took too long; the failure that it met before is the cause.
@@ -146,9 +146,12 @@ class Source:
         context, clock = CURRENT.get(), self.run.clock
         assert context is not None
         ends = clock.monotonic() + limit_s
-        context.deadline = ends if self.run.deadline is None else min(ends, self.run.deadline)
         with clock.deadline(limit_s) as scope:
-            done = await work
+            context.bound = Bound(clock, scope, ends)
+            try:
+                done = await work
+            finally:
+                context.bound = None
         if scope.cancelled_caught:
             raise DeadlineExceededError(
                 f"a call took more than the {limit_s} s that call_timeout allows: allow more, or ask for less at once"

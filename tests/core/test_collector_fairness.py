@@ -192,6 +192,29 @@ async def test_the_deadline_of_all_is_not_put_off_by_that_of_a_call(clock) -> No
     assert "the collection's deadline" in str(result.failures[0].error)
 
 
+@pytest.mark.parametrize(("rate", "bound"), [("1/s", 30), ("20/s", 2), ("3/m", 1)])
+async def test_the_wait_for_a_turn_under_a_rate_limit_is_no_part_of_what_bounds_a_call(rate: str, bound: float) -> None:
+    """All of 64 calls wait together; those that hang once they have had their turn fail all the same."""
+    clock, hanging = FakeClock(10 * MINUTE), {"w7", "w90"}
+
+    async def answer(request: Request) -> Response:
+        await clock.sleep(1e6 if request.url.rpartition("/")[2] in hanging else 0.1)
+        return Response(200, {}, b'{"metrics": [{"metric": "cpuUsage", "value": [50.0]}]}')
+
+    opening = mb.open_provider(
+        "modelarts", transport=FakeTransport(answer, clock=clock), region="cn-north-4", project_id="p",
+        access_key="a", secret_key="s" * 20, limits={"*": rate},
+    )  # fmt: skip
+    job = mb.Job(
+        id="j", status=mb.JobStatus.RUNNING, start_time_ms=0, tasks=tuple([mb.Task(id=name) for name in tasks(200)])
+    )
+    async with mb.Collector({"hw": opening}, clock=clock) as c:
+        result = await c.collect(job, window=WINDOW, metrics=[A], call_timeout=bound)
+    assert {task for failure in result.failures for _, task in failure.targets} == hanging
+    assert {type(failure.error) for failure in result.failures} == {mb.DeadlineExceededError}
+    assert clock.monotonic() == pytest.approx(199 / mb.Rate.parse(rate).per_second + 0.1, abs=bound)
+
+
 async def test_a_wait_that_outlasts_a_call_is_not_begun() -> None:
     """The service asks to come back in a minute: the call fails at once, and tells of the service."""
     clock = FakeClock()
