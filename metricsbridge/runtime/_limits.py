@@ -60,7 +60,7 @@ class RateController:
         """Wait for a slot, and give the time at which it was there.
 
         Raises:
-            ThrottledError: The vendor asked for a pause that is too long to wait for.
+            ThrottledError: The vendor asked for a pause that is too long to wait for, or outlasts the deadline.
         """
         now = clock.monotonic()
         if not self._queue and self.throttle.wait_s(now) <= TIMER_S:
@@ -77,7 +77,7 @@ class RateController:
             while True:
                 now = clock.monotonic()
                 pause = self.throttle.pause_s(now)
-                if pause > LONGEST_PAUSE_S:
+                if pause > LONGEST_PAUSE_S or (context is not None and pause and context.outlasts(pause, clock)):
                     text = f"the service asks to wait for {pause:.0f} s more"
                     again = f"it is asked again in {self.throttle.held_s(now):.0f} s"
                     raise ThrottledError(f"{text}: {again}", retry_after_s=pause)
@@ -108,7 +108,7 @@ class Quota:
     """Holds the rate controllers by (account, operation), and what they have learned.
 
     Each provider has its own unless one is passed: several collectors that use one account share its quota by sharing
-    this object. It belongs to one event loop at a time.
+    this object. It belongs to one event loop, and to one clock, at a time.
     """
 
     def __init__(self) -> None:

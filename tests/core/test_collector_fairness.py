@@ -192,6 +192,21 @@ async def test_the_deadline_of_all_is_not_put_off_by_that_of_a_call(clock) -> No
     assert "the collection's deadline" in str(result.failures[0].error)
 
 
+@pytest.mark.parametrize(("timeout", "ends"), [(60, 0), (250, 200)])
+async def test_a_pause_that_outlasts_the_deadline_of_all_is_waited_for_by_nobody(timeout: float, ends: float) -> None:
+    """The service asks to come back in 100 s, each time: those who have not sent anything yet fail, too."""
+    clock = FakeClock(10 * MINUTE)
+    transport = FakeTransport(lambda request: Response(429, {"Retry-After": "100"}, b"{}"), clock=clock)
+    opening = mb.open_provider(
+        "modelarts", transport=transport, region="cn-north-4", project_id="p", access_key="a", secret_key="s" * 20
+    )
+    async with mb.Collector({"hw": opening}, clock=clock) as c:
+        result = await c.collect([f"hw/j{index}" for index in range(200)], timeout=timeout)
+    assert [type(failure.error) for failure in result.failures] == [mb.ThrottledError] * 200
+    assert ends <= clock.monotonic() < ends + 1
+    assert len(transport.requests) < 10
+
+
 @pytest.mark.parametrize(("rate", "bound"), [("1/s", 30), ("20/s", 2), ("3/m", 1)])
 async def test_the_wait_for_a_turn_under_a_rate_limit_is_no_part_of_what_bounds_a_call(rate: str, bound: float) -> None:
     """All of 64 calls wait together; those that hang once they have had their turn fail all the same."""
