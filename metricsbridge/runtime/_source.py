@@ -17,7 +17,7 @@ from metricsbridge.model import Failure, Job, Query
 from metricsbridge.protocols import SupportsBatchPlanning
 from metricsbridge.runtime._context import CURRENT, Bound, CallContext
 from metricsbridge.runtime._fanout import FanOut
-from metricsbridge.runtime._guard import checked_job, ours
+from metricsbridge.runtime._guard import checked_job, let_go, ours
 from metricsbridge.runtime._threads import MANY, in_thread
 from metricsbridge.runtime._watch import WatchedProvider
 from metricsbridge.series.columns import SeriesBatch
@@ -241,6 +241,7 @@ class Source:
             elif batch.keys:
                 ledger.deliver(item.number, batch)
             for failure in [attrs.evolve(each, source=self.name) for each in lost]:
+                let_go(failure.error)
                 ledger.fail(failure)
                 self.run.fail(order, failure)
         except (Exception, anyio.get_cancelled_exc_class()) as error:
