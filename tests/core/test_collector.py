@@ -81,9 +81,10 @@ def faulty(call: mb.Call, fault: str) -> Any:
     }[fault]
 
 
+@pytest.mark.parametrize("alone", [2, 4096])
 @given(data=st.data(), metrics=st.sampled_from([None, (A,), (A, B, C)]), halves=st.integers(1, 3))
-async def test_conservation(data: st.DataObject, metrics: Any, halves: int) -> None:
-    """Asked = delivered + absent + failed, each once, with any mix of faults."""
+async def test_conservation(alone: int, data: st.DataObject, metrics: Any, halves: int) -> None:
+    """Asked = delivered + absent + failed, each once, with any mix of faults, of small and of large answers."""
     provider = FakeProvider(JOBS, halves=halves)
     lost_jobs = data.draw(st.sets(st.sampled_from(list(JOBS))))
     provider.job_error = lambda job: mb.TransportError("gone") if job in lost_jobs else None
@@ -95,7 +96,9 @@ async def test_conservation(data: st.DataObject, metrics: Any, halves: int) -> N
         return faulty(call, fault)
 
     provider.answer = answer
-    result = await collector(provider).collect([*REFS, REFS[0]], window=WINDOW, metrics=metrics)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_source, "_ALONE", alone)
+        result = await collector(provider).collect([*REFS, REFS[0]], window=WINDOW, metrics=metrics)
     delivered, absent, failed = account(result)
     asked = {
         ("x", job, task, metric)
