@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 import metricsbridge as mb
-from fake_provider import MINUTE, WINDOW, A, B, FakeProvider, account
+from fake_provider import MINUTE, WINDOW, A, B, FakeProvider, account, batch
 from metricsbridge.http import Request, Response
 from metricsbridge.testing import FakeClock, FakeTransport
 
@@ -96,6 +96,24 @@ async def test_a_hanging_task_holds_up_nothing_but_its_own_call(clock) -> None:
     delivered, _, failed = account(result)
     assert failed == {("x", "large", "w3", A)}
     assert len(delivered) == 139
+
+
+async def test_a_hanging_call_for_many_jobs_does_not_hold_up_those_that_are_not_planned_yet(clock) -> None:
+    class Batching(Timed):
+        max_jobs = 4
+
+        def plan_jobs(self, jobs: Sequence[mb.Job], query: mb.Query, /) -> list[mb.Call]:
+            targets = tuple([(job.id, "w") for job in jobs])
+            return [mb.Call(operation="Read", targets=targets, metrics=(A,), window=query.window)]
+
+    provider = Batching(clock, {f"j{index}": ["w"] for index in range(10)}, slow={"j0": 1e6})
+    provider.answer = lambda call: mb.concat([batch(job, task, A, [(0, 0.5)]) for job, task in call.targets])
+    refs = [f"x/j{index}" for index in range(10)]
+    result = await collector(clock, x=provider).collect(refs, window=WINDOW, metrics=[A], timeout=100)
+    delivered, _, failed = account(result)
+    assert {unit[1] for unit in failed} == {"j0", "j1", "j2", "j3"}
+    assert len(delivered) == 6
+    assert len(provider.done) == 2
 
 
 @pytest.mark.parametrize("hangs", ["get_job", "fetch"])

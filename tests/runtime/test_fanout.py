@@ -109,6 +109,33 @@ async def test_what_is_left_is_asked_for_until_there_is_nothing() -> None:
     assert handled == ["x", "a", "b", "c"]
 
 
+async def test_what_is_left_does_not_wait_for_what_hangs_but_for_the_items_of_the_list() -> None:
+    slow, left, handled = anyio.Event(), ["z"], list[str]()
+
+    async def handle(item: str) -> Iterable[str]:
+        if item == "ax":
+            await anyio.sleep_forever()
+        if item == "b":
+            await slow.wait()
+            left.append("y")
+        handled.append(item)
+        return ["ax"] if item == "a" else ()
+
+    def last() -> Iterable[str]:
+        given = left[:]
+        left.clear()
+        return given
+
+    async with anyio.create_task_group() as tasks:
+        FanOut(iter("ab"), handle, workers=3, last=last).start(tasks)
+        await anyio.wait_all_tasks_blocked()
+        assert handled == ["a"]
+        slow.set()
+        await anyio.wait_all_tasks_blocked()
+        tasks.cancel_scope.cancel()
+    assert handled == ["a", "b", "z", "y"]
+
+
 @pytest.mark.parametrize("workers", [1, 3])
 async def test_after_a_cancellation_every_item_is_done_or_unfinished(workers: int) -> None:
     done: list[int] = []
