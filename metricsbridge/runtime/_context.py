@@ -68,6 +68,7 @@ class CallContext:
         last_error: What the last of them failed with.
         source: The collector's name of the source.
         provider: Name of its provider, where that is known.
+        for_others: Whether what it sends now is waited for by others, who may have more time.
         call_id: What an observer knows the call by; given when it is first asked for.
     """
 
@@ -80,6 +81,7 @@ class CallContext:
     provider: str = ""
     call_id: str = ""
     bound: Bound | None = None
+    for_others: bool = False
 
     def begin(self) -> None:
         """Forget the call before."""
@@ -93,7 +95,9 @@ class CallContext:
         return self.call_id
 
     def outlasts(self, seconds: float, clock: Clock, /) -> bool:
-        """Tell whether a wait would last beyond the deadline, or the call's own bound."""
+        """Tell whether a wait would last beyond the deadline, or the call's own bound, and is thus not to be begun."""
+        if self.for_others:
+            return False
         ends = math.inf if self.deadline is None else self.deadline
         if self.bound is not None:
             ends = min(ends, self.bound.ends)
