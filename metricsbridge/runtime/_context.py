@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import math
 import os
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 import attrs
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import anyio
 
     from metricsbridge.errors import ProviderError
@@ -24,14 +27,15 @@ if TYPE_CHECKING:
 
 @attrs.define
 class Bound:
-    """How long one call may take; while it waits for its turn under a rate limit, no time of it passes.
+    """How long one call may take; while it waits in line, no time of it passes.
 
-    Whatever that takes is up to the calls before it, of which there may be many; nothing hangs.
+    How long that takes (for its turn under a rate limit, for a free connection) is up to the calls before it, of which
+    there may be many, and which are bounded themselves.
 
     Attributes:
         clock: The collector's.
         scope: Of this clock; it ends the call.
-        ends: When it does so, in the clock's monotonic seconds; what waiting for a turn takes is added.
+        ends: When it does so, in the clock's monotonic seconds; what waiting takes is added.
     """
 
     clock: Clock
@@ -105,6 +109,20 @@ class CallContext:
 
 
 CURRENT: ContextVar[CallContext | None] = ContextVar("metricsbridge_call", default=None)
+
+
+@contextmanager
+def waiting_in_line() -> Iterator[CallContext | None]:
+    """Let no time of the call pass while it waits for those before it; gives what is known of the call."""
+    context = CURRENT.get()
+    bound = None if context is None else context.bound
+    if bound is not None:
+        bound.stop()
+    try:
+        yield context
+    finally:
+        if bound is not None:
+            bound.go_on()
 
 
 def new_call_id() -> str:

@@ -10,7 +10,7 @@ import anyio
 import attrs
 
 from metricsbridge.errors import ProviderError, ThrottledError
-from metricsbridge.runtime._context import CURRENT
+from metricsbridge.runtime._context import CURRENT, waiting_in_line
 from metricsbridge.runtime._throttle import TIMER_S, Throttle
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from metricsbridge.http import Request, Response
     from metricsbridge.protocols import Clock, Rate, Transport
+    from metricsbridge.runtime._context import CallContext
 
 LONGEST_PAUSE_S: Final = 300.0
 """For a longer pause nobody waits: whoever comes meanwhile fails at once."""
@@ -66,34 +67,33 @@ class RateController:
         if not self._queue and self.throttle.wait_s(now) <= TIMER_S:
             self.throttle.take(now, now)
             return now
-        turn, context = _Turn(now), CURRENT.get()
-        bound = None if context is None else context.bound
-        if bound is not None:
-            bound.stop()
+        turn = _Turn(now)
         self._queue.append(turn)
         try:
-            if self._queue[0] is not turn:
-                await turn.first.wait()
-            while True:
-                now = clock.monotonic()
-                pause = self.throttle.pause_s(now)
-                if pause > LONGEST_PAUSE_S or (context is not None and pause and context.outlasts(pause, clock)):
-                    text = f"the service asks to wait for {pause:.0f} s more"
-                    again = f"it is asked again in {self.throttle.held_s(now):.0f} s"
-                    raise ThrottledError(f"{text}: {again}", retry_after_s=pause)
-                wait = self.throttle.wait_s(now)
-                if wait <= TIMER_S:
-                    self.throttle.take(now, turn.came)
-                    return now
-                with anyio.CancelScope() as turn.nap:
-                    await clock.sleep(wait)
-                turn.nap = None
+            with waiting_in_line() as context:
+                return await self._wait(turn, context, clock)
         finally:
-            if bound is not None:
-                bound.go_on()
             self._queue.remove(turn)
             if self._queue:
                 self._queue[0].first.set()
+
+    async def _wait(self, turn: _Turn, context: CallContext | None, clock: Clock) -> float:
+        if self._queue[0] is not turn:
+            await turn.first.wait()
+        while True:
+            now = clock.monotonic()
+            pause = self.throttle.pause_s(now)
+            if pause > LONGEST_PAUSE_S or (context is not None and pause and context.outlasts(pause, clock)):
+                text = f"the service asks to wait for {pause:.0f} s more"
+                again = f"it is asked again in {self.throttle.held_s(now):.0f} s"
+                raise ThrottledError(f"{text}: {again}", retry_after_s=pause)
+            wait = self.throttle.wait_s(now)
+            if wait <= TIMER_S:
+                self.throttle.take(now, turn.came)
+                return now
+            with anyio.CancelScope() as turn.nap:
+                await clock.sleep(wait)
+            turn.nap = None
 
     def accepted(self, clock: Clock, sent: float, /) -> None:
         """Learn from an answer to what was sent then; it may let the first of those who wait go at once."""

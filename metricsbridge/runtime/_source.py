@@ -138,7 +138,7 @@ class Source:
         return await work
 
     async def _within(self, limit_s: float, work: Awaitable[T]) -> T:
-        """Wait for what a provider does, but not for ever; its waiting for turns under rate limits does not count.
+        """Wait for what a provider does, but not for ever; its waiting in line does not count.
 
         Raises:
             DeadlineExceededError: It took too long; the failure that it met before is the cause.
