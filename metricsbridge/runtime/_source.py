@@ -240,7 +240,8 @@ class Source:
                 await self._deliver_alone(item, batch)
             elif batch.keys:
                 ledger.deliver(item.number, batch)
-            for failure in [attrs.evolve(each, source=self.name) for each in lost]:
+            for each in lost:
+                failure = attrs.evolve(each, source=self.name)
                 let_go(failure.error)
                 ledger.fail(failure)
                 self.run.fail(order, failure)
