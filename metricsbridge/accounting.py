@@ -6,7 +6,9 @@ one of them failed, and absent otherwise. A delivered unit may also have failure
 
 from __future__ import annotations
 
+from bisect import bisect, insort
 from collections import Counter
+from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
@@ -16,7 +18,7 @@ from metricsbridge.model import Absence, JobTotals, Window
 from metricsbridge.series.columns import concat
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from metricsbridge.model import Call, Failure, Job, JobStatus, Query, Reason, Target
     from metricsbridge.series.columns import SeriesBatch
@@ -77,6 +79,7 @@ class Ledger:
         calls: The calls that were planned, until all is settled.
         open_calls: How many of them are not done.
         many: Whether they are so many, each for tasks of its own, that what each brings is best taken at once.
+        places: The place of each job in the input, where there are several and their order counts.
     """
 
     source: str
@@ -86,10 +89,12 @@ class Ledger:
     calls: tuple[Call, ...] = ()
     open_calls: int = 0
     many: bool = False
+    places: Mapping[str, int] = attrs.field(factory=dict)
     _bits: dict[str, int] = attrs.field(factory=dict)
     _settled: dict[Target, int] = attrs.field(factory=dict)  # delivered, or named by a failure
     _window: Window | None = None  # that of all calls, where they share one: then all is clipped at once
     _arrived: list[tuple[int, SeriesBatch]] = attrs.field(factory=list)
+    _alone: list[int] = attrs.field(factory=list)  # calls whose batches were taken by themselves, in order
 
     def plan(self, calls: Iterable[Call]) -> None:
         """Take note of the calls."""
@@ -111,16 +116,27 @@ class Ledger:
         """The numbers of the calls whose batches wait to be taken."""
         return [number for number, _ in self._arrived]
 
-    def take(self) -> SeriesBatch:
-        """Give what has arrived as one batch in the order of the calls, and count it; many batches cost little more.
+    def take(self) -> list[tuple[int, SeriesBatch]]:
+        """Give what has arrived in the order of the calls, and count it; many batches cost little more than one.
 
-        A series without any value brings nothing: it is left out.
+        They are joined to one, which comes with the number of its first call; it ends before a call that was taken
+        alone, and another one begins. A series without any value brings nothing: it is left out.
         """
-        arrived, self._arrived = self._arrived, []
-        whole = concat([batch for _, batch in sorted(arrived, key=itemgetter(0))])
+        arrived, self._arrived = sorted(self._arrived, key=itemgetter(0)), []
+        if not self._alone:
+            return [self._join(arrived)] if arrived else []
+        return [self._join([*part]) for _, part in groupby(arrived, lambda entry: bisect(self._alone, entry[0]))]
+
+    def take_alone(self, number: int, batch: SeriesBatch, /) -> SeriesBatch:
+        """Give the batch of the call of that number back, counted; its series all have a value."""
+        insort(self._alone, number)
+        return self.count(batch)
+
+    def _join(self, arrived: Sequence[tuple[int, SeriesBatch]]) -> tuple[int, SeriesBatch]:
+        whole = concat([batch for _, batch in arrived])
         if self._window is not None:
             whole = whole.clip(self._window)
-        return self.count(whole.only_observed())
+        return arrived[0][0], self.count(whole.only_observed())
 
     def count(self, batch: SeriesBatch, /) -> SeriesBatch:
         """Take note of what a batch delivers whose series all have a value, and give it back."""

@@ -59,7 +59,7 @@ def collect_blocking(
         per: Which level.
         tasks: Which tasks.
         timeout: Bounds the collecting; not the opening of the sources, each request of which has a timeout of its own.
-        call_timeout: Bounds each call.
+        call_timeout: Bounds each call, its waiting in line aside.
         strict: Raise at the first failure instead.
         progress: Is told of each part of the answer as it comes.
 

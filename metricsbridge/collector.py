@@ -250,7 +250,8 @@ class Collector:
             timeout: Bounds the whole call, in seconds or as ``"30s"``: what has arrived is returned, what has not is a
                 failure.
             call_timeout: Bounds each call in the same way, its pages, retries and waits together, and each job's
-                description; without it a source's own ``timeout`` bounds each request.
+                description; not the waiting in line, for its turn under a rate limit or for a free connection, which
+                is up to the calls before it. Without it a source's own ``timeout`` bounds each request.
             strict: Raise at the first failure instead.
             progress: Is told of each part of the answer as it comes, in no particular order: a job's description, a
                 batch of series, an absence, a failure. It is called on the event loop: it must not take long, or raise.

@@ -73,7 +73,8 @@ class CallEvent:
             a job.
         duration_s: Seconds that it took, all attempts and waits included.
         started_ms: When it began, ms since the epoch.
-        error: Name of the class of error that it failed with, or "". ``PartialDataError`` brings points all the same.
+        error: Name of the class of error that it failed with, or "". ``PartialDataError`` brings points all the same;
+            ``DeadlineExceededError`` says that a deadline cut it off, ``CancelledError`` that the caller gave up.
         code: The vendor's own error code, or "".
     """
 

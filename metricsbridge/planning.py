@@ -27,7 +27,8 @@ class PlannedCalls:
         calls: How many; what is sent may be more, where an answer comes in pages or has to be asked for again.
         jobs: How many jobs they are for.
         targets: How many tasks they are for; a job as a whole counts as one.
-        rate: The limit that they are held to; None where there is none, or none is known.
+        rate: The limit that they are held to, as it was set, documented or, where that is lower, learned; None where
+            there is none, or none is known yet.
         seconds: How long the limit makes them take; None where there is no limit. Latency is not in it.
     """
 

@@ -138,6 +138,10 @@ class Clock(Protocol):
         """Give a scope that is cancelled when so many seconds have passed; None never cancels it."""
         ...
 
+    def move(self, scope: anyio.CancelScope, seconds: float | None, /) -> None:
+        """Let a scope that ``deadline`` gave be cancelled when so many seconds have passed from now."""
+        ...
+
 
 @attrs.frozen(repr=False)
 class Credential:

@@ -9,23 +9,26 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import random
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from functools import cache, partial
 from importlib.metadata import entry_points
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 from unittest import mock
 
 import attrs
+from anyio.lowlevel import cancel_shielded_checkpoint, checkpoint
 
 import metricsbridge as mb
 from emulated_clouds import CLOUDS, RATES, UTILIZATIONS, Cloud
 from fake_provider import account
 from fleet_cases import KINDS, OF_CLOUDS, Case, opened
 from in_process import URL, handler_of
-from metricsbridge import registry
+from metricsbridge import accounting, registry
 from metricsbridge.collection import assemble
-from metricsbridge.runtime import _stack
+from metricsbridge.runtime import _parts, _source, _stack, _threads
 from metricsbridge.runtime._retry import RetryTransport
+from metricsbridge.series import pile
 from metricsbridge.testing import FakeClock, FakeTransport
 from metricsbridge.testing.emulator import EMULATOR, serve
 from metricsbridge.testing.faults import Faults
@@ -49,6 +52,11 @@ PASSWORDS: Final[Mapping[str, Callable[[str], dict[str, Any]]]] = {
 INSTALLED: Final = cache(entry_points)
 SECRETS: Final = ("secret_key", "password", "access_key_secret", "security_token")
 OPENERS: Final = ("bug", "foreign cancellation", "other document")
+SIZES: Final[Mapping[tuple[Any, str], tuple[int, ...]]] = {
+    (_source, "_ALONE"): (0, 8, 40), (_source, "MANY"): (0, 20), (_source, "_MOST_WAITING"): (1, 3),
+    (_threads, "MANY"): (0, 100), (_parts, "_BUFFER"): (1, 3), (_parts, "_BUFFERED_SAMPLES"): (1, 100),
+    (accounting, "_MANY_CALLS"): (0, 2), (pile, "_WHOLE"): (1, 30), (pile, "_CHUNK"): (7, 64), (pile, "_FIRST"): (1, 4),
+}  # fmt: skip
 HOUR_S: Final = 3_600
 LONGEST_S: Final = 60.0
 """In real seconds. A combination takes a tenth of one; whoever hangs shall not hold up the tests for ever."""
@@ -68,6 +76,8 @@ class Combination:
         strict: Whether the first failure ends it.
         cancelled_at: The collection is cancelled when so many requests have been sent.
         streamed: Whether it is read in parts, and how many are read before the reader leaves; 0 is all.
+        call_timeout_s: The bound of each call, in seconds of the fake clock.
+        sizes: What counts as large or many, by the constant's module and name: very little, so that it is met.
     """
 
     seed: int
@@ -79,6 +89,8 @@ class Combination:
     strict: bool
     cancelled_at: int | None
     streamed: int | None
+    call_timeout_s: float | None
+    sizes: Mapping[tuple[Any, str], int]
 
     @classmethod
     def draw(cls, seed: int) -> Combination:
@@ -98,6 +110,8 @@ class Combination:
             strict=dice.random() < 0.15,
             cancelled_at=dice.randrange(1, 12) if dice.random() < 0.15 else None,
             streamed=dice.choice([None, None, None, 0, 0, 1]),
+            call_timeout_s=dice.choice([None, None, None, dice.uniform(0, 2), dice.uniform(0, 50)]),
+            sizes=dice.choice([{}, {key: dice.choice(sizes) for key, sizes in SIZES.items()}]),
         )
 
     async def run(self, *, sockets: bool = False) -> str:
@@ -113,7 +127,7 @@ class Combination:
         # What breaks the caller's own code, and an answer that names no metrics, are the opener's to see.
         begun = {kind: rate for kind, rate in self.mishaps.rates.items() if kind not in OPENERS}
         self.mishaps.rates, later = begun, self.mishaps.rates
-        with repeatable(self.seed):
+        with repeatable(self.seed, self.sizes):
             reached = self._over_sockets(app) if sockets else self._in_process(app, clock)
             async with asyncio.timeout(LONGEST_S), reached as (url, more):
                 settings = (PASSWORDS[cloud.provider] if self.login else app[EMULATOR].settings)(url)
@@ -196,10 +210,14 @@ class Combination:
     async def _answer(self, collector: mb.Collector) -> mb.Collection | None:
         asked: dict[str, Any] = {
             "metrics": self.case.metrics, "per": self.case.per, "window": self.case.window,
-            "timeout": self.timeout_s, "strict": self.strict,
+            "timeout": self.timeout_s, "call_timeout": self.call_timeout_s, "strict": self.strict,
         }  # fmt: skip
         if self.streamed is None:
-            return await collector.collect(self.case.references, **asked)
+            whole = await collector.collect(self.case.references, **asked)
+            for found in ([key.job for key in whole.series.keys], [job.id for job in whole.jobs]):
+                places = [self.case.references.index(f"x/{job}") for job in found]
+                assert places == sorted(places)
+            return whole
         parts: list[mb.Collection] = []
         async with collector.stream(self.case.references, **asked) as stream:
             async for part in stream:
@@ -244,14 +262,28 @@ def _case(cloud: Cloud, dice: random.Random, seed: int, in_a_row: int, *, login:
 
 
 @contextmanager
-def repeatable(seed: int) -> Iterator[None]:
-    """Let the waits between attempts depend on the seed; what is installed is looked for once."""
+def repeatable(seed: int, sizes: Mapping[tuple[Any, str], int] = MappingProxyType({})) -> Iterator[None]:
+    """Let the waits between attempts depend on the seed, and how long a thread takes on nothing.
+
+    What is installed is looked for once.
+    """
     waits = random.Random(f"waits/{seed}")
-    with (
-        mock.patch.object(_stack, "RetryTransport", partial(RetryTransport, draw=waits)),
-        mock.patch.object(registry, "entry_points", INSTALLED),
-    ):
+    with ExitStack() as stack:
+        stack.enter_context(mock.patch.object(_stack, "RetryTransport", partial(RetryTransport, draw=waits)))
+        stack.enter_context(mock.patch.object(registry, "entry_points", INSTALLED))
+        for module in (_source, _threads):
+            stack.enter_context(mock.patch.object(module, "in_thread", as_in_thread))
+        for (module, name), size in sizes.items():
+            stack.enter_context(mock.patch.object(module, name, size))
         yield
+
+
+async def as_in_thread(work: Callable[[], Any], limiter: object = None, /) -> Any:
+    """Work at once, but let others run before and after."""
+    await checkpoint()
+    done = work()
+    await cancel_shielded_checkpoint()
+    return done
 
 
 def joined(parts: list[mb.Collection]) -> mb.Collection:

@@ -64,6 +64,9 @@ class SteppedClock:
     def deadline(self, seconds: float | None, /) -> AbstractContextManager[anyio.CancelScope]:
         return nullcontext(anyio.CancelScope())
 
+    def move(self, scope: anyio.CancelScope, seconds: float | None, /) -> None:
+        return None
+
     async def drive(self, until: float) -> None:
         """Let the time pass, as long as somebody sleeps."""
         while self._now < until:

@@ -27,3 +27,7 @@ class SystemClock:
     def deadline(self, seconds: float | None, /) -> anyio.CancelScope:
         """Give a scope that is cancelled when so many seconds have passed; None never cancels it."""
         return anyio.move_on_after(seconds)
+
+    def move(self, scope: anyio.CancelScope, seconds: float | None, /) -> None:
+        """Let a scope that ``deadline`` gave be cancelled when so many seconds have passed from now."""
+        scope.deadline = anyio.move_on_after(seconds).deadline

@@ -6,17 +6,57 @@ and the caller's own scopes hold.
 
 from __future__ import annotations
 
+import math
 import os
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 import attrs
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import anyio
+
     from metricsbridge.errors import ProviderError
     from metricsbridge.observer import Guarded
     from metricsbridge.protocols import Clock
     from metricsbridge.runtime._limits import Quota
+
+
+@attrs.define
+class Bound:
+    """How long one call may take; while it waits in line, no time of it passes.
+
+    How long that takes (for its turn under a rate limit, for a free connection) is up to the calls before it, of which
+    there may be many, and which are bounded themselves.
+
+    Attributes:
+        clock: The collector's.
+        scope: Of this clock; it ends the call.
+        ends: When it does so, in the clock's monotonic seconds; what waiting takes is added.
+    """
+
+    clock: Clock
+    scope: anyio.CancelScope
+    ends: float
+    _waiting: int = 0
+    _left_s: float = 0.0
+
+    def stop(self) -> None:
+        """Let no time pass while it waits."""
+        self._waiting += 1
+        if self._waiting == 1:
+            self._left_s, self.ends = self.ends - self.clock.monotonic(), math.inf
+            self.clock.move(self.scope, None)
+
+    def go_on(self) -> None:
+        """Let it pass again, once all of the call's requests that waited have had their turn."""
+        self._waiting -= 1
+        if not self._waiting:
+            self.ends = self.clock.monotonic() + self._left_s
+            self.clock.move(self.scope, self._left_s)
 
 
 @attrs.define
@@ -26,11 +66,13 @@ class CallContext:
     Attributes:
         quota: The collector's; it takes the place of the one that the provider was opened with.
         clock: The collector's, on which ``deadline`` counts.
-        deadline: In the clock's monotonic seconds; None for none.
+        deadline: The collection's, in the clock's monotonic seconds; None for none.
+        bound: The call's own; None for none.
         attempts: Attempts that have failed so far.
         last_error: What the last of them failed with.
         source: The collector's name of the source.
         provider: Name of its provider, where that is known.
+        for_others: Whether what it sends now is waited for by others, who may have more time.
         call_id: What an observer knows the call by; given when it is first asked for.
     """
 
@@ -42,6 +84,8 @@ class CallContext:
     source: str = ""
     provider: str = ""
     call_id: str = ""
+    bound: Bound | None = None
+    for_others: bool = False
 
     def begin(self) -> None:
         """Forget the call before."""
@@ -55,11 +99,30 @@ class CallContext:
         return self.call_id
 
     def outlasts(self, seconds: float, clock: Clock, /) -> bool:
-        """Tell whether a wait would last beyond the deadline."""
-        return self.deadline is not None and clock == self.clock and clock.monotonic() + seconds >= self.deadline
+        """Tell whether a wait would last beyond the deadline, or the call's own bound, and is thus not to be begun."""
+        if self.for_others:
+            return False
+        ends = math.inf if self.deadline is None else self.deadline
+        if self.bound is not None:
+            ends = min(ends, self.bound.ends)
+        return clock == self.clock and clock.monotonic() + seconds >= ends
 
 
 CURRENT: ContextVar[CallContext | None] = ContextVar("metricsbridge_call", default=None)
+
+
+@contextmanager
+def waiting_in_line() -> Iterator[CallContext | None]:
+    """Let no time of the call pass while it waits for those before it; gives what is known of the call."""
+    context = CURRENT.get()
+    bound = None if context is None else context.bound
+    if bound is not None:
+        bound.stop()
+    try:
+        yield context
+    finally:
+        if bound is not None:
+            bound.go_on()
 
 
 def new_call_id() -> str:

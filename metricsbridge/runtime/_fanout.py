@@ -40,7 +40,8 @@ class FanOut(Generic[T]):
     Args:
         items: The work, read lazily.
         handle: Does one item and gives its children; raises only to end everything.
-        last: Gives what is left to do once nothing is left and nobody is busy; asked until it gives nothing.
+        last: Gives what is left to do once the list's own items are done and nothing else is left to begin; asked until
+            it gives nothing.
         workers: How many items are worked on at once, at most; each worker is started only when there is an item more.
         enter: Called in each worker's own context before its first item.
     """
@@ -116,7 +117,7 @@ class FanOut(Generic[T]):
                     branch.busy += 1
                     return branch, self._taken, item
                 self._branches.remove(branch)
-            if self._busy or not self._push(self._last()):
+            if self._list.busy or not self._push(self._last()):
                 return None
 
     def _push(self, children: Iterable[T]) -> bool:

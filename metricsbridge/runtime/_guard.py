@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from traceback import clear_frames
 
 import anyio
 
@@ -21,6 +22,20 @@ def checked_job(job: Job) -> Job:
     return job
 
 
+def let_go(error: BaseException, /) -> None:
+    """Leave an error where it came from, but nothing that was worked on there.
+
+    A failure outlives the answer that it is about, of which there may be very many, and very large ones; the frames of
+    its traceback would hold them, and their bytes would count as in flight.
+    """
+    errors, seen = [error], set[int]()
+    for each in errors:  # which grows meanwhile
+        clear_frames(each.__traceback__)
+        seen.add(id(each))
+        inner = each.exceptions if isinstance(each, BaseExceptionGroup) else ()
+        errors += [one for one in (each.__cause__, each.__context__, *inner) if one is not None and id(one) not in seen]
+
+
 def ours(error: BaseException, operation: str) -> MetricsBridgeError:
     """Give a library error as it is; anything else is the provider's bug, kept to the call it broke.
 
@@ -29,6 +44,9 @@ def ours(error: BaseException, operation: str) -> MetricsBridgeError:
     """
     if isinstance(error, anyio.get_cancelled_exc_class()) and anyio.current_effective_deadline() == -math.inf:
         raise error
+    let_go(error)
+    if error.__traceback__ is not None:
+        error.__traceback__ = error.__traceback__.tb_next  # the first frame is the caller's, who goes on
     if not isinstance(error, MetricsBridgeError):
         wrapped = ProviderError(f"the provider broke with {type(error).__name__}: a bug in it, please report it")
         wrapped.__cause__ = error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
@@ -9,14 +10,15 @@ import anyio
 import attrs
 
 from metricsbridge.errors import ProviderError, ThrottledError
-from metricsbridge.runtime._context import CURRENT
+from metricsbridge.runtime._context import CURRENT, waiting_in_line
 from metricsbridge.runtime._throttle import TIMER_S, Throttle
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Hashable, Mapping
 
     from metricsbridge.http import Request, Response
     from metricsbridge.protocols import Clock, Rate, Transport
+    from metricsbridge.runtime._context import CallContext
 
 LONGEST_PAUSE_S: Final = 300.0
 """For a longer pause nobody waits: whoever comes meanwhile fails at once."""
@@ -59,7 +61,7 @@ class RateController:
         """Wait for a slot, and give the time at which it was there.
 
         Raises:
-            ThrottledError: The vendor asked for a pause that is too long to wait for.
+            ThrottledError: The vendor asked for a pause that is too long to wait for, or outlasts the deadline.
         """
         now = clock.monotonic()
         if not self._queue and self.throttle.wait_s(now) <= TIMER_S:
@@ -68,26 +70,30 @@ class RateController:
         turn = _Turn(now)
         self._queue.append(turn)
         try:
-            if self._queue[0] is not turn:
-                await turn.first.wait()
-            while True:
-                now = clock.monotonic()
-                pause = self.throttle.pause_s(now)
-                if pause > LONGEST_PAUSE_S:
-                    text = f"the service asks to wait for {pause:.0f} s more"
-                    again = f"it is asked again in {self.throttle.held_s(now):.0f} s"
-                    raise ThrottledError(f"{text}: {again}", retry_after_s=pause)
-                wait = self.throttle.wait_s(now)
-                if wait <= TIMER_S:
-                    self.throttle.take(now, turn.came)
-                    return now
-                with anyio.CancelScope() as turn.nap:
-                    await clock.sleep(wait)
-                turn.nap = None
+            with waiting_in_line() as context:
+                return await self._wait(turn, context, clock)
         finally:
             self._queue.remove(turn)
             if self._queue:
                 self._queue[0].first.set()
+
+    async def _wait(self, turn: _Turn, context: CallContext | None, clock: Clock) -> float:
+        if self._queue[0] is not turn:
+            await turn.first.wait()
+        while True:
+            now = clock.monotonic()
+            pause = self.throttle.pause_s(now)
+            if pause > LONGEST_PAUSE_S or (context is not None and pause and context.outlasts(pause, clock)):
+                text = f"the service asks to wait for {pause:.0f} s more"
+                again = f"it is asked again in {self.throttle.held_s(now):.0f} s"
+                raise ThrottledError(f"{text}: {again}", retry_after_s=pause)
+            wait = self.throttle.wait_s(now)
+            if wait <= TIMER_S:
+                self.throttle.take(now, turn.came)
+                return now
+            with anyio.CancelScope() as turn.nap:
+                await clock.sleep(wait)
+            turn.nap = None
 
     def accepted(self, clock: Clock, sent: float, /) -> None:
         """Learn from an answer to what was sent then; it may let the first of those who wait go at once."""
@@ -102,7 +108,7 @@ class Quota:
     """Holds the rate controllers by (account, operation), and what they have learned.
 
     Each provider has its own unless one is passed: several collectors that use one account share its quota by sharing
-    this object. It belongs to one event loop at a time.
+    this object. It belongs to one event loop, and to one clock, at a time.
     """
 
     def __init__(self) -> None:
@@ -123,6 +129,15 @@ class Quota:
             controller.throttle.lower(ceiling)
         return controller
 
+    def known(self, account: str, operation: str, ceiling: float | None, /) -> float:
+        """Give the requests per second that an operation is known to be held to, without any change; else infinite.
+
+        The arguments are those of ``controller``.
+        """
+        controller = self._controllers.get((account, operation))
+        learned = math.inf if controller is None else controller.throttle.sustained_per_second
+        return min(learned, math.inf if ceiling is None else ceiling)
+
 
 @attrs.frozen
 class LimitTransport:
@@ -141,9 +156,7 @@ class LimitTransport:
         quota = self.quota if context is None or context.quota is None else context.quota
         known = self._controllers.get(request.operation)
         if known is None or known[0] is not quota:
-            rate = self.rates.get(request.operation) or self.rates.get("*")
-            ceiling = None if rate is None else rate.per_second
-            known = (quota, quota.controller(self.account, request.operation, ceiling))
+            known = (quota, quota.controller(self.account, request.operation, self._ceiling(request.operation)))
             self._controllers[request.operation] = known
         controller = known[1]
         throttle = controller.throttle
@@ -164,3 +177,17 @@ class LimitTransport:
             if not throttle.count % _MARK_EVERY:
                 throttle.mark(self.clock.monotonic())
         return response
+
+    def _ceiling(self, operation: str) -> float | None:
+        rate = self.rates.get(operation) or self.rates.get("*")
+        return None if rate is None else rate.per_second
+
+    def known(self, operation: str, quota: Quota | None, /) -> tuple[Hashable, float]:
+        """Give what an operation's limit is shared by, and the requests per second that it is known to be held to.
+
+        Args:
+            operation: The vendor's name.
+            quota: The collector's, where it takes the place of the provider's own.
+        """
+        quota = quota or self.quota
+        return (id(quota), self.account, operation), quota.known(self.account, operation, self._ceiling(operation))

@@ -74,13 +74,17 @@ class Parts:
             if self._filled.is_set():  # others may wait for the same one
                 self._filled = anyio.Event()
             self._hungry = True
-            await self._filled.wait()
-            self._hungry = False
-        outcomes, self._outcomes, self._samples = self._outcomes, [], 0
+            try:
+                await self._filled.wait()
+            finally:
+                self._hungry = False
+        outcomes, samples, self._outcomes, self._samples = self._outcomes, self._samples, [], 0
         self._taken.set()
         self._taken = anyio.Event()
         try:
             return await assembled(outcomes, self._window, self._clock)
         except BaseException:
             self._outcomes = outcomes + self._outcomes  # cancelled meanwhile: whoever asks again gets them
+            self._samples += samples
+            self._filled.set()
             raise

@@ -77,3 +77,24 @@ class RetryTransport:
                 return response
             await self.clock.sleep(wait)
             attempt += 1
+
+
+@attrs.frozen
+class ForOthersTransport:
+    """The outermost layer of a log-in, for which others may wait: whoever has too little time does not give it up.
+
+    A deadline still cuts it off; then the next who waits goes on with it.
+    """
+
+    inner: Transport
+
+    async def send(self, request: Request, /) -> Response:
+        """Send, however long it takes."""
+        context = CURRENT.get()
+        if context is None:
+            return await self.inner.send(request)
+        context.for_others = True
+        try:
+            return await self.inner.send(request)
+        finally:
+            context.for_others = False

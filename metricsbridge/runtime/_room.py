@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from metricsbridge.runtime._context import waiting_in_line
+
 if TYPE_CHECKING:
     from metricsbridge.http import Response
 
@@ -31,7 +33,8 @@ class Slots:
         turn = anyio.Event()
         self.waiting.append(turn)
         try:
-            await turn.wait()
+            with waiting_in_line():
+                await turn.wait()
         except BaseException:
             if turn.is_set():
                 self.leave()

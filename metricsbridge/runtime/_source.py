@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from itertools import chain, count, repeat
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import anyio
@@ -14,9 +15,9 @@ from metricsbridge.accounting import Ledger, asked_targets, life_window
 from metricsbridge.errors import DeadlineExceededError, MetricsBridgeError, NotFoundError, PartialDataError
 from metricsbridge.model import Failure, Job, Query
 from metricsbridge.protocols import SupportsBatchPlanning
-from metricsbridge.runtime._context import CURRENT, CallContext
+from metricsbridge.runtime._context import CURRENT, Bound, CallContext
 from metricsbridge.runtime._fanout import FanOut
-from metricsbridge.runtime._guard import checked_job, ours
+from metricsbridge.runtime._guard import checked_job, let_go, ours
 from metricsbridge.runtime._threads import MANY, in_thread
 from metricsbridge.runtime._watch import WatchedProvider
 from metricsbridge.series.columns import SeriesBatch
@@ -137,7 +138,7 @@ class Source:
         return await work
 
     async def _within(self, limit_s: float, work: Awaitable[T]) -> T:
-        """Wait for what a provider does, but not for ever.
+        """Wait for what a provider does, but not for ever; its waiting in line does not count.
 
         Raises:
             DeadlineExceededError: It took too long; the failure that it met before is the cause.
@@ -145,9 +146,12 @@ class Source:
         context, clock = CURRENT.get(), self.run.clock
         assert context is not None
         ends = clock.monotonic() + limit_s
-        context.deadline = ends if self.run.deadline is None else min(ends, self.run.deadline)
         with clock.deadline(limit_s) as scope:
-            done = await work
+            context.bound = Bound(clock, scope, ends)
+            try:
+                done = await work
+            finally:
+                context.bound = None
         if scope.cancelled_caught:
             raise DeadlineExceededError(
                 f"a call took more than the {limit_s} s that call_timeout allows: allow more, or ask for less at once"
@@ -193,6 +197,7 @@ class Source:
         return Query(window=window, metrics=ask.metrics, step_ms=ask.step_ms, per=ask.per, tasks=ask.tasks)
 
     def _plan(self, ready: Sequence[tuple[int, Job]]) -> Iterable[_Item]:
+        ready = sorted(ready, key=itemgetter(0))
         place, jobs = ready[0][0], [job for _, job in ready]
         query = self._query(jobs)
 
@@ -201,6 +206,8 @@ class Source:
 
         started = jobs[0].start_time_ms is not None
         ledger = Ledger(source=self.name, targets=targets, metrics=query.metrics or (), started=started)
+        if len(ready) > 1 and self.run.hurry is None:
+            ledger.places = {job.id: place for place, job in ready}
         provider: Any = self.provider
         try:
             ledger.plan(provider.plan_jobs(jobs, query) if self._max_jobs > 1 else provider.plan(jobs[0], query))
@@ -220,22 +227,24 @@ class Source:
 
     async def _fetch(self, item: _CallItem) -> Iterable[_Item]:
         call, ledger, order = item.call, item.ledger, (item.place, item.number)
+        lost: Sequence[Failure] = ()
         try:
             try:
                 fetching, limit_s = self.provider.fetch(call), self.run.ask.call_timeout_s
                 batch = await (fetching if limit_s is None else self._within(limit_s, fetching))
             except PartialDataError as partial:
-                batch = partial.series
-                for lost in partial.lost:
-                    failure = attrs.evolve(lost, source=self.name)
-                    ledger.fail(failure)
-                    self.run.fail(order, failure)
+                batch, lost = partial.series, partial.lost
             if not isinstance(batch, SeriesBatch):
                 raise TypeError(f"fetch gave {type(batch).__name__}, no SeriesBatch")
             if len(batch.values) >= _ALONE:
                 await self._deliver_alone(item, batch)
             elif batch.keys:
                 ledger.deliver(item.number, batch)
+            for each in lost:
+                failure = attrs.evolve(each, source=self.name)
+                let_go(failure.error)
+                ledger.fail(failure)
+                self.run.fail(order, failure)
         except (Exception, anyio.get_cancelled_exc_class()) as error:
             self._fail_call(item, ours(error, call.operation))
         ledger.open_calls -= 1
@@ -251,18 +260,31 @@ class Source:
 
         kept = observed() if len(batch.values) < MANY else await in_thread(observed)
         if kept.keys:
-            self.run.emit((item.place, item.number), item.ledger.count(kept).with_source(self.name))
+            self._emit((item.place, item.number), item.ledger, item.ledger.take_alone(item.number, kept))
 
     def _hand_over(self, order: Order, ledger: Ledger) -> None:
         numbers = ledger.waiting
         try:
-            batch = ledger.take()
+            batches = ledger.take()
         except Exception as error:  # columns that do not fit each other
             for number in numbers:
                 self._fail_call(_CallItem(order[0], number, ledger.calls[number], ledger), ours(error, "fetch"))
             return
-        if len(batch):
-            self.run.emit(order, batch.with_source(self.name))
+        for number, batch in batches:
+            if batch.keys:
+                self._emit((order[0], number), ledger, batch)
+
+    def _emit(self, order: Order, ledger: Ledger, batch: SeriesBatch) -> None:
+        """Emit series; of jobs that were planned together, each one's at its own place."""
+        batch, places = batch.with_source(self.name), ledger.places
+        if not places:
+            self.run.emit(order, batch)
+            return
+        found: dict[int, list[int]] = {}
+        for index, key in enumerate(batch.keys):
+            found.setdefault(places.get(key.job, order[0]), []).append(index)
+        for place, indices in found.items():
+            self.run.emit((place, order[1]), batch.select(indices))
 
     def _settle(self, order: Order, ledger: Ledger) -> None:
         self._hand_over(order, ledger)

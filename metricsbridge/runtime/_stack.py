@@ -10,7 +10,7 @@ from metricsbridge.runtime._clock import SystemClock
 from metricsbridge.runtime._context import OPENING
 from metricsbridge.runtime._credentials import AuthenticateTransport, CredentialStore, Scrubber
 from metricsbridge.runtime._limits import LimitTransport, Quota
-from metricsbridge.runtime._retry import RetryTransport
+from metricsbridge.runtime._retry import ForOthersTransport, RetryTransport
 from metricsbridge.runtime._transport import HttpTransport, open_session
 from metricsbridge.runtime._watch import RequestWatch, SendWatch
 
@@ -65,7 +65,7 @@ async def open_stack(
 
     def complete(http: Transport) -> Transport:
         plain = Scrubber(settings)
-        log_in = layered(ClassifyTransport(watched(http, plain), spec.classify, plain))
+        log_in = ForOthersTransport(layered(ClassifyTransport(watched(http, plain), spec.classify, plain)))
         store = CredentialStore(authenticator, log_in, clock)
         return layered(AuthenticateTransport(watched(http, store), authenticator, store, clock, spec.classify))
 

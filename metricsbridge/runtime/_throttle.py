@@ -189,6 +189,11 @@ class Throttle:
         probe_s = max(_PROBE_S, _PROBE_CALLS / self._learned)
         return min(self._ceiling, self._learned * (1 + (_FIRST + _MORE * self._used / self._learned) / probe_s))
 
+    @property
+    def sustained_per_second(self) -> float:
+        """The rate that is known to hold: what was told or, where that is lower, learned; infinite where none is."""
+        return math.inf if self.open or self._searching else min(self._ceiling, self._learned)
+
     def pause_s(self, now: float, /) -> float:
         """Give the seconds for which the service still asks nobody to send; 0 where it may be asked again before."""
         return self._asked_until - now if now < self._paused_until else 0.0

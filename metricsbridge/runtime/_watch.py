@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import anyio
 import attrs
 
-from metricsbridge.errors import InvalidRequestError, PartialDataError, ProviderError
+from metricsbridge.errors import DeadlineExceededError, InvalidRequestError, PartialDataError, ProviderError
 from metricsbridge.model import Job
 from metricsbridge.observer import CallEvent, RequestEvent
 from metricsbridge.runtime._context import CURRENT, SENDING, Sending, new_call_id
@@ -172,7 +173,9 @@ class WatchedProvider:
             return found
         try:
             batch = failure.series if isinstance(failure, PartialDataError) else None
-            self._tell(context.identify(), operation, targets, began, batch, failure)
+            cut_off = isinstance(failure, anyio.get_cancelled_exc_class()) and context.outlasts(0, self.clock)
+            told = DeadlineExceededError("as its Failure will say") if cut_off else failure
+            self._tell(context.identify(), operation, targets, began, batch, told)
             raise failure
         finally:
             del failure

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from metricsbridge.series.columns import SeriesBatch, merge, named_keys
+from metricsbridge.series.columns import SeriesBatch, merge, named_keys, sort_samples
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from metricsbridge.series.columns import Float64, Int64
 
@@ -145,14 +145,24 @@ class Pile:
         sources = [*self._sources]
         names = [sources[number] for number in parts[:, 7].tolist()] if len(sources) > 1 else None
         columns = {name: self._take(name, series, names) for name in _TEXTS}
-        whole = SeriesBatch(
-            source="" if names else sources[0],
-            **columns,
-            offsets=np.concatenate([[0], np.cumsum(self._lengths.take(series))]),
-            times=self._times.take(times),
-            values=self._values.take(values),
-        )
-        return merge([whole])
+        lengths = self._lengths.take(series)
+        groups = _equal(columns)
+        if groups is not None:  # what is to be joined is put side by side
+            within = np.cumsum(lengths) - lengths - np.repeat(np.cumsum(parts[:, 6]) - parts[:, 6], parts[:, 3])
+            order = np.concatenate(groups)
+            times, values = [
+                np.stack([(np.repeat(starts, parts[:, 3]) + within)[order], lengths[order]], axis=1).tolist()
+                for starts in (parts[:, 4], parts[:, 5])
+            ]
+        whole_times, whole_values = self._times.take(times), self._values.take(values)
+        if groups is not None:
+            columns = _joined_texts(columns)
+            counts = [(len(group), int(lengths[group].sum())) for group in groups]
+            lengths = _join(whole_times, whole_values, counts)
+        return SeriesBatch(
+            source="" if names else sources[0], **columns, offsets=np.concatenate([[0], np.cumsum(lengths)]),
+            times=whole_times, values=whole_values,
+        )  # fmt: skip
 
     def _take(self, name: str, stretches: Sequence[tuple[int, int]], sources: Sequence[str] | None) -> Any:
         entries = self._texts.pop(name)
@@ -160,3 +170,44 @@ class Pile:
         if name == "keys" and sources is not None:
             parts = [list(named_keys(source, keys)) for source, keys in zip(sources, parts, strict=True)]
         return tuple(chain.from_iterable(parts))
+
+
+def _equal(columns: Mapping[str, Sequence[Any]]) -> list[list[int]] | None:
+    """Give the numbers of the series that are to be joined, for each that there will be; None where none are."""
+    if len(set(columns["keys"])) == len(columns["keys"]):
+        return None
+    groups: dict[object, list[int]] = {}
+    for index, identity in enumerate(zip(columns["keys"], columns["unit"], columns["statistic"], strict=True)):
+        groups.setdefault(identity, []).append(index)
+    return [*groups.values()] if len(groups) < len(columns["keys"]) else None
+
+
+def _joined_texts(columns: Mapping[str, Any]) -> dict[str, Any]:
+    """Give what ``merge`` makes of all but the samples."""
+    none = np.zeros(len(columns["keys"]) + 1, np.int64)
+    joined = merge([SeriesBatch(**columns, offsets=none, times=none[:0], values=np.empty(0))])
+    return {name: getattr(joined, name) for name in _TEXTS}
+
+
+def _join(times: Any, values: Any, series: Sequence[tuple[int, int]]) -> list[int]:
+    """Join, in place, the samples of equal series, which stand side by side, and give how many each has then.
+
+    Args:
+        times: Shrinks, as ``values`` does, where several samples have one time.
+        values: Likewise.
+        series: Of each that there will be, how many it is made of, and how many samples they have.
+    """
+    lengths, at, filled = list[int](), 0, 0
+    for parts, count in series:
+        kept = times[at : at + count], values[at : at + count]
+        if parts > 1:
+            kept = sort_samples(*kept)
+        end = filled + len(kept[0])
+        if parts > 1 or filled < at:
+            times[filled:end], values[filled:end] = kept
+        lengths.append(end - filled)
+        at, filled = at + count, end
+    del kept
+    times.resize(filled, refcheck=False)
+    values.resize(filled, refcheck=False)
+    return lengths

@@ -76,9 +76,13 @@ class FakeClock:
     def deadline(self, seconds: float | None, /) -> Iterator[anyio.CancelScope]:
         """Give a scope that is cancelled when the time has moved on so far."""
         with anyio.CancelScope() as scope:
-            self._deadlines[scope] = math.inf if seconds is None else self._elapsed + seconds
-            self._reach(self._elapsed)  # a deadline that has passed already counts at once
+            self.move(scope, seconds)
             try:
                 yield scope
             finally:
                 del self._deadlines[scope]
+
+    def move(self, scope: anyio.CancelScope, seconds: float | None, /) -> None:
+        """Let a scope that ``deadline`` gave be cancelled when the time has moved on so far from now."""
+        self._deadlines[scope] = math.inf if seconds is None else self._elapsed + seconds
+        self._reach(self._elapsed)  # a deadline that has passed already counts at once

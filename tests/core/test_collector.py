@@ -16,10 +16,11 @@ from hypothesis import strategies as st
 
 import metricsbridge as mb
 from fake_provider import MINUTE, WINDOW, A, B, C, FakeProvider, account, batch
+from metricsbridge.runtime import _source
 from metricsbridge.testing import FakeClock
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
 JOBS = {f"job-{i}": [f"worker-{t}" for t in range(i % 3 + 1)] for i in range(7)}
 REFS = [f"x/{job}" for job in JOBS]
@@ -80,9 +81,10 @@ def faulty(call: mb.Call, fault: str) -> Any:
     }[fault]
 
 
+@pytest.mark.parametrize("alone", [2, 4096])
 @given(data=st.data(), metrics=st.sampled_from([None, (A,), (A, B, C)]), halves=st.integers(1, 3))
-async def test_conservation(data: st.DataObject, metrics: Any, halves: int) -> None:
-    """Asked = delivered + absent + failed, each once, with any mix of faults."""
+async def test_conservation(alone: int, data: st.DataObject, metrics: Any, halves: int) -> None:
+    """Asked = delivered + absent + failed, each once, with any mix of faults, of small and of large answers."""
     provider = FakeProvider(JOBS, halves=halves)
     lost_jobs = data.draw(st.sets(st.sampled_from(list(JOBS))))
     provider.job_error = lambda job: mb.TransportError("gone") if job in lost_jobs else None
@@ -94,7 +96,9 @@ async def test_conservation(data: st.DataObject, metrics: Any, halves: int) -> N
         return faulty(call, fault)
 
     provider.answer = answer
-    result = await collector(provider).collect([*REFS, REFS[0]], window=WINDOW, metrics=metrics)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_source, "_ALONE", alone)
+        result = await collector(provider).collect([*REFS, REFS[0]], window=WINDOW, metrics=metrics)
     delivered, absent, failed = account(result)
     asked = {
         ("x", job, task, metric)
@@ -328,31 +332,6 @@ async def test_a_strict_stream_raises_where_it_is_read() -> None:
         async with collector(FakeProvider(JOBS)).stream(["x/none"], strict=True) as stream:
             async for _ in stream:
                 pass
-
-
-class Batching(FakeProvider):
-    """Answers for many jobs in one call."""
-
-    max_jobs = 3
-
-    def plan_jobs(self, jobs: Sequence[mb.Job], query: mb.Query, /) -> list[mb.Call]:
-        assert 1 <= len(jobs) <= self.max_jobs
-        targets = tuple([(job.id, task.id) for job in jobs for task in job.tasks])
-        return [mb.Call(operation="ReadMany", targets=targets, metrics=(A,), window=query.window)]
-
-    @staticmethod
-    def default_answer(call: mb.Call) -> mb.SeriesBatch:
-        return mb.concat([batch(job, task, A, [(call.window.start_ms, 1.0)]) for job, task in call.targets])
-
-
-@pytest.mark.parametrize("window", [WINDOW, None])
-async def test_jobs_are_planned_together_where_the_provider_can(window: Any) -> None:
-    provider = Batching(JOBS)
-    assert isinstance(provider, mb.SupportsBatchPlanning)
-    result = await collector(provider).collect(REFS, window=window, metrics=[A])
-    assert len(provider.fetched) == 3
-    assert result.complete
-    assert {(key.job, key.task) for key in result.series.keys} == {(j, t) for j, tasks in JOBS.items() for t in tasks}
 
 
 async def test_sources_come_and_go_while_it_runs() -> None:

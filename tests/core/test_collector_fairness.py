@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 import metricsbridge as mb
-from fake_provider import MINUTE, WINDOW, A, B, FakeProvider, account
+from fake_provider import MINUTE, WINDOW, A, B, FakeProvider, account, batch
 from metricsbridge.http import Request, Response
 from metricsbridge.testing import FakeClock, FakeTransport
 
@@ -96,6 +96,24 @@ async def test_a_hanging_task_holds_up_nothing_but_its_own_call(clock) -> None:
     delivered, _, failed = account(result)
     assert failed == {("x", "large", "w3", A)}
     assert len(delivered) == 139
+
+
+async def test_a_hanging_call_for_many_jobs_does_not_hold_up_those_that_are_not_planned_yet(clock) -> None:
+    class Batching(Timed):
+        max_jobs = 4
+
+        def plan_jobs(self, jobs: Sequence[mb.Job], query: mb.Query, /) -> list[mb.Call]:
+            targets = tuple([(job.id, "w") for job in jobs])
+            return [mb.Call(operation="Read", targets=targets, metrics=(A,), window=query.window)]
+
+    provider = Batching(clock, {f"j{index}": ["w"] for index in range(10)}, slow={"j0": 1e6})
+    provider.answer = lambda call: mb.concat([batch(job, task, A, [(0, 0.5)]) for job, task in call.targets])
+    refs = [f"x/j{index}" for index in range(10)]
+    result = await collector(clock, x=provider).collect(refs, window=WINDOW, metrics=[A], timeout=100)
+    delivered, _, failed = account(result)
+    assert {unit[1] for unit in failed} == {"j0", "j1", "j2", "j3"}
+    assert len(delivered) == 6
+    assert len(provider.done) == 2
 
 
 @pytest.mark.parametrize("hangs", ["get_job", "fetch"])
@@ -190,6 +208,44 @@ async def test_the_deadline_of_all_is_not_put_off_by_that_of_a_call(clock) -> No
     assert clock.monotonic() < 4
     assert {unit[2] for unit in account(result)[2]} == {"w1"}
     assert "the collection's deadline" in str(result.failures[0].error)
+
+
+@pytest.mark.parametrize(("timeout", "ends"), [(60, 0), (250, 200)])
+async def test_a_pause_that_outlasts_the_deadline_of_all_is_waited_for_by_nobody(timeout: float, ends: float) -> None:
+    """The service asks to come back in 100 s, each time: those who have not sent anything yet fail, too."""
+    clock = FakeClock(10 * MINUTE)
+    transport = FakeTransport(lambda request: Response(429, {"Retry-After": "100"}, b"{}"), clock=clock)
+    opening = mb.open_provider(
+        "modelarts", transport=transport, region="cn-north-4", project_id="p", access_key="a", secret_key="s" * 20
+    )
+    async with mb.Collector({"hw": opening}, clock=clock) as c:
+        result = await c.collect([f"hw/j{index}" for index in range(200)], timeout=timeout)
+    assert [type(failure.error) for failure in result.failures] == [mb.ThrottledError] * 200
+    assert ends <= clock.monotonic() < ends + 1
+    assert len(transport.requests) < 10
+
+
+@pytest.mark.parametrize(("rate", "bound"), [("1/s", 30), ("20/s", 2), ("3/m", 1)])
+async def test_the_wait_for_a_turn_under_a_rate_limit_is_no_part_of_what_bounds_a_call(rate: str, bound: float) -> None:
+    """All of 64 calls wait together; those that hang once they have had their turn fail all the same."""
+    clock, hanging = FakeClock(10 * MINUTE), {"w7", "w90"}
+
+    async def answer(request: Request) -> Response:
+        await clock.sleep(1e6 if request.url.rpartition("/")[2] in hanging else 0.1)
+        return Response(200, {}, b'{"metrics": [{"metric": "cpuUsage", "value": [50.0]}]}')
+
+    opening = mb.open_provider(
+        "modelarts", transport=FakeTransport(answer, clock=clock), region="cn-north-4", project_id="p",
+        access_key="a", secret_key="s" * 20, limits={"*": rate},
+    )  # fmt: skip
+    job = mb.Job(
+        id="j", status=mb.JobStatus.RUNNING, start_time_ms=0, tasks=tuple([mb.Task(id=name) for name in tasks(200)])
+    )
+    async with mb.Collector({"hw": opening}, clock=clock) as c:
+        result = await c.collect(job, window=WINDOW, metrics=[A], call_timeout=bound)
+    assert {task for failure in result.failures for _, task in failure.targets} == hanging
+    assert {type(failure.error) for failure in result.failures} == {mb.DeadlineExceededError}
+    assert clock.monotonic() == pytest.approx(199 / mb.Rate.parse(rate).per_second + 0.1, abs=bound)
 
 
 async def test_a_wait_that_outlasts_a_call_is_not_begun() -> None:

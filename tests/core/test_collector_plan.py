@@ -9,6 +9,9 @@ import pytest
 
 import metricsbridge as mb
 from fake_provider import MINUTE, WINDOW, A, B, C, FakeProvider
+from metricsbridge.runtime._limits import LimitTransport
+from metricsbridge.runtime._retry import RetryTransport
+from metricsbridge.runtime._watch import SendWatch
 from metricsbridge.testing import FakeClock, FakeTransport
 
 if TYPE_CHECKING:
@@ -127,3 +130,77 @@ async def test_sources_that_share_an_account_s_limit_take_turns_and_others_do_no
             plan = await c.plan(jobs, window=WINDOW)
         assert [each.seconds for each in plan.operations] == [10.0, 10.0]
         assert plan.seconds == seconds
+
+
+class Kept(FakeProvider):
+    """Keeps its transport where its author likes to."""
+
+    def __init__(self, client: object) -> None:
+        super().__init__({"j": ["w0", "w1", "w2", "w3"]}, halves=1)
+        self._client = client
+
+
+class Inside:
+    __slots__ = ("transport",)
+
+    def __init__(self, transport: object) -> None:
+        self.transport = transport
+
+
+def layers(quota: mb.Quota, *, watched: bool = False, **limits: str) -> Any:
+    rates = {operation: mb.Rate.parse(text) for operation, text in limits.items()}
+    clock = FakeClock()
+    retrying = RetryTransport(
+        LimitTransport(FakeTransport(lambda request: None), "me", rates, quota, clock), "p", clock
+    )
+    return SendWatch(retrying, clock) if watched else retrying
+
+
+@pytest.mark.parametrize("watched", [True, False])
+@pytest.mark.parametrize("depth", [0, 1, 4])
+async def test_the_limits_are_found_wherever_a_provider_keeps_its_transport(depth: int, watched: bool) -> None:
+    client = layers(mb.Quota(), watched=watched, Read="2/s")
+    for _ in range(depth):
+        client = Inside(client)
+    plan = await collector(x=Kept(client)).plan("x/j", window=WINDOW, metrics=[A])
+    assert (plan.calls, plan.operations[0].rate, plan.seconds) == (4, mb.Rate(2), 2.0)
+
+
+async def test_a_provider_around_which_there_is_no_end_of_objects_has_no_known_limit() -> None:
+    class Endless:
+        def __getattr__(self, name: str) -> Any:
+            return {"next": Endless()} if name == "__dict__" else None
+
+    ring = Inside(None)
+    ring.transport = ring
+    for client in (ring, Endless(), pytest, FakeClock):
+        plan = await collector(x=Kept(client)).plan("x/j", window=WINDOW)
+        assert (plan.operations[0].rate, plan.seconds) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("limits", "rate"), [({}, 20.0), ({"Read": "unlimited"}, 20.0), ({"Read": "8/s"}, 4.0), ({"Read": "16/h"}, None)]
+)
+@pytest.mark.parametrize("shared", [True, False])
+async def test_what_was_learned_counts(limits: dict[str, str], rate: float | None, shared: bool) -> None:
+    """A refusal: of the rate where none was known the beginning is left, else half; but the slowest is a slow one."""
+    own, quota = mb.Quota(), mb.Quota() if shared else None
+    c = mb.Collector({"x": Kept(layers(own, **limits))}, quota=quota, clock=FakeClock(10 * MINUTE))
+    told = [mb.Rate.parse(text) for text in limits.values() if text != "unlimited"]
+    before = (await c.plan("x/j", window=WINDOW)).operations[0]
+    assert before.rate == (told[0] if told else None)
+    asked = (quota or own).controller("me", "Read", told[0].per_second if told else None)
+    asked.throttle.refused(1.0, 0.5, None)
+    after = await c.plan("x/j", window=WINDOW)
+    assert after.operations[0].rate == (mb.Rate(rate) if rate else told[0])
+    assert after.operations[0].rate is not None
+    assert after.seconds == pytest.approx(after.calls / after.operations[0].rate.per_second)
+
+
+async def test_a_plan_leaves_the_quota_as_it_is() -> None:
+    """Another collector may be held to more; what is only planned slows it down by nothing."""
+    quota = mb.Quota()
+    other = quota.controller("me", "Read", 50.0)
+    c = mb.Collector({"x": Kept(layers(mb.Quota(), Read="2/s"))}, quota=quota, clock=FakeClock(10 * MINUTE))
+    assert (await c.plan("x/j", window=WINDOW)).operations[0].rate == mb.Rate(2)
+    assert other.throttle.sustained_per_second == 50

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -12,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import metricsbridge as mb
+from core.series_strategies import batches as any_batches
 from core.series_strategies import same_batch
 from fresh_interpreter import PROJECT, run_fresh
 from metricsbridge.series import pile as pile_module
@@ -68,6 +71,40 @@ def test_what_is_piled_up_in_any_order_is_merged_in_order(chunk, kept, shapes, s
     assert same_batch(found, mb.merge(batches))
 
 
+@pytest.mark.parametrize("kept", [1, 12, 10**9])
+@given(
+    given=st.lists(st.one_of(any_batches(source="s"), any_batches(source="t"), any_batches(max_series=0)), max_size=6),
+    data=st.data(),
+)
+def test_so_is_whatever_else_there_is(kept, given, data) -> None:
+    """Keys that come again within a batch and in others, of two sources; empty series; samples in any order."""
+    for each in given:
+        each.times.flags.writeable = each.values.flags.writeable = False  # nothing may be written into what is kept
+    order = data.draw(st.permutations(range(len(given))))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pile_module, "_CHUNK", 7)
+        patch.setattr(pile_module, "_FIRST", 4)
+        patch.setattr(pile_module, "_WHOLE", kept)
+        patch.setattr(pile_module, "_SHARED", kept)
+        found = piled(given, order)
+    assert same_batch(found, mb.merge(given))
+
+
+@pytest.mark.parametrize("kept", [1, 10**9])
+def test_what_was_not_copied_is_let_go_when_it_is_stacked(kept, monkeypatch) -> None:
+    monkeypatch.setattr(pile_module, "_WHOLE", kept)
+    pile, arrays = Pile(), []
+    for place in range(3):
+        one = batch(place, 2, 50)
+        arrays += [weakref.ref(one.times), weakref.ref(one.values)]
+        pile.add((place, 0), one)
+    del one
+    assert [array() is None for array in arrays] == [kept > 1] * 6
+    stacked = pile.stack()
+    assert [array() for array in arrays] == [None] * 6
+    assert len(stacked) == 6
+
+
 def test_nothing_piled_up_is_the_empty_batch() -> None:
     assert same_batch(Pile().stack(), mb.SeriesBatch.empty())
 
@@ -118,3 +155,28 @@ def test_times_that_are_shared_are_kept_once() -> None:
     assert pile.samples == 4 * 4093
     whole = pile.stack()
     assert np.array_equal(whole.times, np.tile(times[:4093], 4))
+
+
+@pytest.mark.parametrize("points", [1000, 40_000])
+def test_nor_is_more_held_where_series_of_several_batches_are_joined(points: int) -> None:
+    """Each task comes in four windows, some of which overlap; ``merge`` would hold everything more than three times."""
+    count = 8_000_000 // points // 16
+    batches = []
+    for number in range(count):
+        one = batch(number // 4, 1, points)
+        batches.append(attrs.evolve(one, times=one.times + number % 4 * (points - 5) * 60_000))
+    expected = mb.merge(batches)
+    tracemalloc.start()
+    try:
+        pile = Pile()
+        for number in reversed(range(count)):
+            each = batches.pop()
+            pile.add((number, 0), attrs.evolve(each, times=each.times.copy(), values=each.values.copy()))
+        del each
+        found = pile.stack()
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert same_batch(found, expected)
+    assert len(found) == count // 4 + (count % 4 > 0)
+    assert peak < 1.9 * (found.times.nbytes + found.values.nbytes)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import traceback
+import weakref
 from typing import Any
 
 import anyio
@@ -99,6 +102,62 @@ async def test_a_plan_whose_targets_are_no_pairs_fails_its_job_alone() -> None:
     result = await collector(provider).collect(["s/bad", "s/good"], window=WINDOW)
     assert account(result)[0] == GOOD
     assert result.failures
+
+
+class Answer:
+    """Something large, of which one can tell whether it is still there."""
+
+
+class Holding(FakeProvider):
+    """Has answers in its variables when it breaks."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__({"j": ["w"]}, halves=1)
+        self.kind = kind
+        self.answers: list[weakref.ref[Answer]] = []
+
+    def read(self) -> Answer:
+        body = Answer()
+        self.answers.append(weakref.ref(body))
+        return body
+
+    async def get_job(self, job_id: str, /) -> mb.Job:
+        body = self.read()
+        if self.kind == "get_job":
+            raise KeyError(type(body))
+        return await super().get_job(job_id)
+
+    async def fetch(self, call: mb.Call, /) -> mb.SeriesBatch:
+        body = self.read()
+        try:
+            self.decode(body)
+        except ValueError as error:
+            if self.kind == "partial":
+                try:
+                    raise mb.DecodeError("page 2 is none") from error
+                except mb.DecodeError as wrong:
+                    lost = mb.Failure(targets=call.targets, metrics=call.metrics, window=None, error=wrong)
+                raise mb.PartialDataError("half", series=mb.SeriesBatch.empty(), lost=[lost]) from None
+            if self.kind == "several":
+                raise ExceptionGroup("both", [error, KeyError()])  # noqa: B904  # what a provider may do
+            raise mb.DecodeError("no JSON") from error
+        raise AssertionError
+
+    def decode(self, body: Answer) -> None:
+        raise KeyError(type(body)) if self.kind == "bug" else ValueError(type(body))
+
+
+@pytest.mark.parametrize("kind", ["get_job", "decode", "bug", "partial", "several"])
+async def test_a_failure_says_where_it_came_from_and_holds_nothing_that_was_there(kind: str) -> None:
+    provider = Holding(kind)
+    answers = provider.answers
+    result = await collector(provider).collect("s/j", window=WINDOW, metrics=[A])
+    gc.collect()
+    assert answers
+    assert [answer() for answer in answers] == [None] * len(answers)
+    (failure,) = result.failures
+    shown = "".join(traceback.format_exception(failure.error))
+    assert ("get_job" if kind == "get_job" else "self.decode(body)") in shown
 
 
 async def test_a_cancellation_from_outside_still_ends_the_work_at_once() -> None:

@@ -43,3 +43,21 @@ async def test_the_observer_is_told_of_what_the_cloud_saw_and_of_no_secret(cloud
     assert secrets
     assert [secret for secret in secrets if secret in shown] == []
     assert "?" not in shown
+
+
+@pytest.mark.parametrize("cloud", CLOUDS, ids=lambda cloud: cloud.provider)
+async def test_a_plan_names_the_operations_and_limits_that_its_calls_then_meet(cloud: Cloud) -> None:
+    clock, notes = FakeClock(FLEET.now_ms), Notes()
+    app = cloud.create(fleet=FLEET, now_ms=clock.now_ms)
+    transport, settings = in_process(app, clock), app[EMULATOR].settings(URL)
+    source = mb.open_provider(cloud.provider, transport=transport, clock=clock, **{**settings, "limits": {"*": "7/s"}})
+    jobs = [f"x/{cloud.job_ids(FLEET)[job.id]}" for job in FLEET.jobs]
+    async with mb.Collector({"x": source}, clock=clock, observer=notes) as collector:
+        plan = await collector.plan(jobs)
+        assert {event.operation for event in notes.calls} == {"get_job"}
+        notes.calls.clear()
+        await collector.collect(plan.jobs)
+    sent = {event.call_id: event.operation for event in notes.requests}
+    called = Counter(sent[event.call_id] for event in notes.calls)
+    assert {each.operation: each.calls for each in plan.operations} == called
+    assert {each.rate for each in plan.operations} == {mb.Rate(7)}

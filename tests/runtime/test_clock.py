@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import anyio
 from hypothesis import given
 from hypothesis import strategies as st
 
 from metricsbridge.runtime._clock import SystemClock
+from metricsbridge.runtime._context import Bound
 from metricsbridge.testing import FakeClock
 
 
@@ -69,3 +72,47 @@ async def test_the_systems_clock_tells_the_time() -> None:
     with clock.deadline(0) as scope:
         await clock.sleep(60)
     assert scope.cancelled_caught
+
+
+async def test_a_deadline_can_be_moved_and_taken_away() -> None:
+    clock = FakeClock()
+    with clock.deadline(10) as scope:
+        clock.move(scope, None)
+        await clock.sleep(50)
+        clock.move(scope, 5)
+        await clock.sleep(4)
+        await clock.sleep(100)
+    assert scope.cancelled_caught
+    assert clock.monotonic() == 55
+    with clock.deadline(10) as scope:
+        clock.move(scope, -1)
+        await clock.sleep(1)
+    assert scope.cancelled_caught
+    assert clock.monotonic() == 55
+
+
+async def test_a_deadline_of_the_systems_clock_can_be_moved_and_taken_away() -> None:
+    clock = SystemClock()
+    with clock.deadline(60) as scope:
+        clock.move(scope, None)
+        assert scope.deadline == math.inf
+        clock.move(scope, 600)
+        assert 540 < scope.deadline - anyio.current_time() <= 600
+        clock.move(scope, 0)
+        await anyio.sleep_forever()
+    assert scope.cancelled_caught
+
+
+async def test_of_a_call_no_time_passes_as_long_as_any_of_its_requests_waits_for_its_turn() -> None:
+    clock = FakeClock()
+    with clock.deadline(10) as scope:
+        bound = Bound(clock, scope, clock.monotonic() + 10)
+        for seconds, step in ((4, bound.stop), (90, bound.stop), (90, bound.go_on), (90, bound.go_on), (5, bound.stop)):
+            await clock.sleep(seconds)
+            step()
+        assert bound.ends == math.inf
+        bound.go_on()
+        assert bound.ends == clock.monotonic() + 1
+        await clock.sleep(100)
+    assert scope.cancelled_caught
+    assert clock.monotonic() == 4 + 270 + 5 + 1

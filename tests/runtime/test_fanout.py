@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import anyio
 import anyio.lowlevel
+import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,7 +15,7 @@ from hypothesis import strategies as st
 from metricsbridge.runtime._fanout import FanOut
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 Tree = list["Tree"]
 TREES = st.recursive(st.just([]), lambda inner: st.lists(inner, max_size=4), max_leaves=30)
@@ -107,6 +109,33 @@ async def test_what_is_left_is_asked_for_until_there_is_nothing() -> None:
     assert handled == ["x", "a", "b", "c"]
 
 
+async def test_what_is_left_does_not_wait_for_what_hangs_but_for_the_items_of_the_list() -> None:
+    slow, left, handled = anyio.Event(), ["z"], list[str]()
+
+    async def handle(item: str) -> Iterable[str]:
+        if item == "ax":
+            await anyio.sleep_forever()
+        if item == "b":
+            await slow.wait()
+            left.append("y")
+        handled.append(item)
+        return ["ax"] if item == "a" else ()
+
+    def last() -> Iterable[str]:
+        given = left[:]
+        left.clear()
+        return given
+
+    async with anyio.create_task_group() as tasks:
+        FanOut(iter("ab"), handle, workers=3, last=last).start(tasks)
+        await anyio.wait_all_tasks_blocked()
+        assert handled == ["a"]
+        slow.set()
+        await anyio.wait_all_tasks_blocked()
+        tasks.cancel_scope.cancel()
+    assert handled == ["a", "b", "z", "y"]
+
+
 @pytest.mark.parametrize("workers", [1, 3])
 async def test_after_a_cancellation_every_item_is_done_or_unfinished(workers: int) -> None:
     done: list[int] = []
@@ -189,3 +218,89 @@ async def test_places_that_are_left_over_go_to_whose_children_have_the_fewest() 
         await anyio.wait_all_tasks_blocked()
         tasks.cancel_scope.cancel()
     assert done == 50
+
+
+@attrs.frozen
+class Node:
+    """An item, how many turns it takes, whether it hangs, and what it brings forth."""
+
+    turns: int
+    hangs: bool
+    children: tuple[Node, ...] = ()
+
+
+LEAVES = st.builds(Node, st.integers(0, 5), st.booleans())
+NODES = st.recursive(
+    LEAVES,
+    lambda inner: st.builds(Node, st.integers(0, 5), st.booleans(), st.lists(inner, max_size=6).map(tuple)),
+    max_leaves=40,
+)
+
+
+def reached(nodes: Iterable[Node], path: tuple[int, ...] = ()) -> dict[tuple[int, ...], Node]:
+    """Give by its path each item that must be begun: those below one that hangs are never heard of."""
+    found = {}
+    for number, node in enumerate(nodes):
+        place = (*path, number)
+        found[place] = node
+        if not node.hangs:
+            found |= reached(node.children, place)
+    return found
+
+
+async def run_until_nothing_moves(nodes: Sequence[Node], workers: int) -> Counter[tuple[int, ...]]:
+    """Give how often each item was done, and hold what is left against what hangs."""
+    done: Counter[tuple[int, ...]] = Counter()
+    begun = reached(nodes)
+    steps = quiet = 0
+
+    async def handle(path: tuple[int, ...]) -> Iterable[tuple[int, ...]]:
+        nonlocal steps
+        node = begun[path]
+        for _ in range(node.turns + 1):
+            steps += 1
+            await anyio.lowlevel.checkpoint()
+        if node.hangs:
+            await anyio.sleep_forever()
+        done[path] += 1
+        return ((*path, number) for number in range(len(node.children)))
+
+    async with anyio.create_task_group() as tasks:
+        fan = FanOut(iter([(number,) for number in range(len(nodes))]), handle, workers=workers)
+        fan.start(tasks)
+        while quiet < 20:
+            before = steps
+            await anyio.lowlevel.checkpoint()
+            quiet = 0 if steps > before else quiet + 1
+        tasks.cancel_scope.cancel()
+    left = Counter(fan.unfinished())
+    assert done + left == Counter({path: 1 for path in begun if path in done or path in left})
+    assert all(path in done or path in left or path[:-1] not in done for path in begun if len(path) > 1)
+    return done
+
+
+@given(nodes=st.lists(NODES, max_size=8), more=st.integers(1, 4))
+async def test_what_hangs_starves_nobody_while_there_is_a_place_left(nodes: list[Node], more: int) -> None:
+    begun = reached(nodes)
+    hanging = {path for path, node in begun.items() if node.hangs}
+    done = await run_until_nothing_moves(nodes, len(hanging) + more)
+    assert set(done) == set(begun) - hanging
+
+
+@given(nodes=st.lists(NODES, max_size=8), workers=st.integers(1, 4))
+async def test_nothing_is_lost_or_done_twice_however_much_hangs(nodes: list[Node], workers: int) -> None:
+    await run_until_nothing_moves(nodes, workers)
+
+
+@given(
+    others=st.lists(st.lists(st.integers(0, 5), max_size=30), max_size=12), place=st.integers(0, 12),
+    hanging=st.integers(0, 80), turns=st.integers(0, 5), workers=st.integers(2, 20),
+)  # fmt: skip
+async def test_one_item_of_whose_children_all_hang_starves_no_other(
+    others: list[list[int]], place: int, hanging: int, turns: int, workers: int
+) -> None:
+    nodes = [Node(turns, False, tuple([Node(turns, False) for turns in own])) for turns, own in enumerate(others)]
+    bad = min(place, len(nodes))
+    nodes.insert(bad, Node(turns, False, (Node(0, True),) * hanging))
+    done = await run_until_nothing_moves(nodes, workers)
+    assert set(done) == {path for path in reached(nodes) if path[0] != bad or len(path) == 1}

@@ -8,8 +8,11 @@ import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 
+import metricsbridge as mb
+from fake_provider import MINUTE, WINDOW, A, FakeProvider
 from metricsbridge.http import Response
 from metricsbridge.runtime._room import BytesInFlight, Slots
+from metricsbridge.testing import FakeClock
 
 
 async def settle() -> None:
@@ -160,3 +163,27 @@ async def test_a_reader_that_is_cancelled_while_it_waits_holds_nothing() -> None
             finally:
                 room.end("second", None)
     assert room.held == 80
+
+
+async def test_the_wait_for_a_slot_is_no_part_of_what_bounds_a_call() -> None:
+    """Each of twenty calls has the only connection for a second; one that hangs is bounded all the same."""
+    clock, slots = FakeClock(10 * MINUTE), Slots(1)
+
+    class Connected(FakeProvider):
+        async def fetch(self, call: mb.Call, /) -> mb.SeriesBatch:
+            if slots.free:
+                slots.free -= 1
+            else:
+                await slots.enter()
+            try:
+                await clock.sleep(1e6 if call.targets[0][1] == "w7" else 1)
+            finally:
+                slots.leave()
+            return await super().fetch(call)
+
+    provider = Connected({"j": [f"w{index}" for index in range(20)]}, halves=1)
+    collector = mb.Collector({"x": provider}, clock=clock)
+    result = await collector.collect("x/j", window=WINDOW, metrics=[A], call_timeout=2)
+    assert [failure.targets for failure in result.failures] == [(("j", "w7"),)]
+    assert len(result.series) == 19
+    assert clock.monotonic() == 21

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 import threading
 import time
 from typing import Any
@@ -14,7 +15,7 @@ import pytest
 from anyio.lowlevel import checkpoint
 
 import metricsbridge as mb
-from fake_provider import MINUTE, WINDOW, FakeProvider
+from fake_provider import MINUTE, WINDOW, A, FakeProvider, batch
 from metricsbridge.collection import Gathering
 from metricsbridge.runtime import _source, _threads
 from metricsbridge.series import _kernel
@@ -61,6 +62,41 @@ async def test_large_batches_come_to_the_same_as_small_ones(monkeypatch: pytest.
         assert [failure.targets for failure in other.failures] == [failure.targets for failure in together.failures]
 
 
+@pytest.mark.parametrize("seed", range(5))
+async def test_what_is_large_and_what_is_small_keeps_the_order_of_the_calls(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever comes first; what is small is put together meanwhile."""
+    take_as_large(monkeypatch, 3, 5)
+    clock, dice = FakeClock(10 * MINUTE), random.Random(seed)
+    tasks = [f"w{index}" for index in range(20)]
+
+    class Slow(FakeProvider):
+        async def fetch(self, call: mb.Call, /) -> mb.SeriesBatch:
+            await clock.sleep(dice.random())
+            return await super().fetch(call)
+
+    provider = Slow({"i": tasks, "j": tasks[:9]}, halves=1)
+    points = {task: dice.choice([1, 2, 3, 5]) for task in tasks}
+    provider.answer = lambda call: batch(
+        *call.targets[0], A, [(time, 0.5) for time in range(points[call.targets[0][1]])]
+    )
+    given: list[int] = []
+    add = Gathering.add
+
+    def noted(gathering: Gathering, order: Any, outcome: Any) -> None:
+        given.append(len(outcome) if isinstance(outcome, mb.SeriesBatch) else 0)
+        add(gathering, order, outcome)
+
+    monkeypatch.setattr(Gathering, "add", noted)
+    result = await mb.Collector({"x": provider}, clock=clock).collect(["x/j", "x/i"], window=WINDOW, metrics=[A])
+    assert [(key.job, key.task) for key in result.series.keys] == [
+        *[("j", task) for task in tasks[:9]], *[("i", task) for task in tasks],
+    ]  # fmt: skip
+    assert np.diff(result.series.offsets).tolist() == [points[task] for task in [*tasks[:9], *tasks]]
+    assert max(given) > 1
+
+
 async def test_large_batches_are_clipped_and_put_together_in_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     clip, finish, threads = mb.SeriesBatch.clip, Gathering.finish, set[int]()
 
@@ -81,6 +117,30 @@ async def test_large_batches_are_clipped_and_put_together_in_threads(monkeypatch
         assert len(result.series)
         assert (threads == {threading.get_ident()}) is own
         assert (threading.get_ident() in threads) is own
+
+
+async def test_a_partial_answer_that_the_deadline_meets_in_a_thread_fails_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is lost of it is part of the whole that fails then."""
+    take_as_large(monkeypatch, 0, 0)
+    clock = FakeClock(10 * MINUTE)
+
+    async def in_slow_thread(work: Any) -> Any:
+        await clock.sleep(10)
+        return work()
+
+    monkeypatch.setattr(_source, "in_thread", in_slow_thread)
+
+    def answer(call: mb.Call) -> Any:
+        lost = mb.Failure(targets=call.targets, metrics=(A,), window=None, error=mb.ServiceUnavailableError("page 2"))
+        return mb.PartialDataError("half", series=FakeProvider.default_answer(call), lost=[lost])
+
+    provider = FakeProvider({"j": ["w"]}, halves=1)
+    provider.answer = answer
+    for timeout, delivered, error in (5, 0, mb.DeadlineExceededError), (20, 1, mb.ServiceUnavailableError):
+        c = mb.Collector({"x": provider}, clock=clock)
+        result = await c.collect("x/j", window=WINDOW, metrics=[A], timeout=timeout)
+        assert len(result.series) == delivered
+        assert [type(failure.error) for failure in result.failures] == [error]
 
 
 async def test_a_part_whose_reader_is_cancelled_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:

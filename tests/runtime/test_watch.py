@@ -27,12 +27,18 @@ from watched_service import FAULTS, JOBS, OK, PASSWORD, URL, WATCHED, WINDOW, No
 
 
 async def collected(
-    service: Service, notes: Notes, jobs: list[str] = JOBS, *, timeout: float | None = None, **options: Any
+    service: Service,
+    notes: Notes,
+    jobs: list[str] = JOBS,
+    *,
+    timeout: float | None = None,
+    call_timeout: float | None = None,
+    **options: Any,
 ) -> tuple[mb.Collection, list[tuple[str, str]]]:
     sources = {"hw": opened(service)}
     collector = mb.Collector(sources, clock=service.clock, observer=notes, **options)
     async with collector:
-        result = await collector.collect(jobs, window=WINDOW, timeout=timeout)
+        result = await collector.collect(jobs, window=WINDOW, timeout=timeout, call_timeout=call_timeout)
         provider = collector._sources["hw"]
         assert isinstance(provider, Watched)
         return result, provider.asked
@@ -43,13 +49,16 @@ def as_seen(event: mb.RequestEvent) -> Seen:
 
 
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(seed=st.integers(0, 2**32), timeout=st.sampled_from([None, None, 3.0, 40.0]), concurrency=st.integers(1, 5))
+@given(
+    seed=st.integers(0, 2**32), timeout=st.sampled_from([None, None, 3.0, 40.0]),
+    call_timeout=st.sampled_from([None, None, 0.5, 20.0]), concurrency=st.integers(1, 5),
+)  # fmt: skip
 async def test_each_request_and_each_call_is_told_of_once_whatever_happens(
-    seed: int, timeout: float | None, concurrency: int
+    seed: int, timeout: float | None, call_timeout: float | None, concurrency: int
 ) -> None:
     clock, notes, dice = FakeClock(), Notes(), random.Random(seed)
     service = Service(clock, lambda request: (dice.choice(FAULTS), dice.choice([0.0, 0.25, 1.0, 30.0])))
-    result, asked = await collected(service, notes, timeout=timeout, concurrency=concurrency)
+    result, asked = await collected(service, notes, timeout=timeout, call_timeout=call_timeout, concurrency=concurrency)
     assert len(service.transport.requests) == len(service.seen) == len(notes.requests)
     assert Counter(map(as_seen, notes.requests)) == Counter(service.seen)
     described = [(event.operation, event.targets[0][0]) for event in notes.calls]
@@ -60,6 +69,7 @@ async def test_each_request_and_each_call_is_told_of_once_whatever_happens(
     failed = {target for failure in result.failures for target in failure.targets if target[1]}
     told = {target for event in notes.calls for target in event.targets if event.error and target[1]}
     assert told <= failed
+    assert "CancelledError" not in {event.error for event in notes.calls}
 
 
 def check_order(notes: Notes) -> None:
@@ -140,18 +150,30 @@ async def test_a_renewed_credential_is_one_more_request_and_a_log_in_of_the_same
     assert len({e.call_id for e in notes.requests[:4]}) == 1
 
 
-async def test_a_call_that_is_cut_off_is_told_of_with_the_request_that_was_under_way() -> None:
+@pytest.mark.parametrize("bounds", [{"timeout": 10}, {"call_timeout": 8}, {"timeout": 10, "call_timeout": 9}])
+async def test_a_call_that_is_cut_off_is_told_of_with_the_request_that_was_under_way(bounds: Any) -> None:
     clock, notes = FakeClock(), Notes()
     service = Service(clock, lambda request: ("ok", 1000.0 if request.operation == "Read" else 1.0))
-    result, _ = await collected(service, notes, JOBS[:1], timeout=10)
+    result, _ = await collected(service, notes, JOBS[:1], **bounds)
     assert {(e.operation, e.error, e.status, e.duration_s) for e in notes.requests if e.operation == "Read"} == {
         ("Read", "CancelledError", None, 8.0)
     }
     assert {(e.operation, e.error, e.points) for e in notes.calls} == {
         ("get_job", "", None),
-        ("Read", "CancelledError", None),
+        ("Read", "DeadlineExceededError", None),
     }
     assert {type(failure.error) for failure in result.failures} == {mb.DeadlineExceededError}
+
+
+async def test_a_call_that_the_caller_gives_up_was_cancelled() -> None:
+    clock, notes = FakeClock(), Notes()
+    service = Service(clock, lambda request: OK)
+    async with (
+        mb.Collector({"hw": opened(service)}, clock=clock, observer=notes) as collector,
+        collector.stream(JOBS[:1], window=WINDOW, timeout=60, call_timeout=60) as parts,
+    ):
+        await anext(parts)
+    assert {(e.operation, e.error) for e in notes.calls} == {("get_job", ""), ("Read", "CancelledError")}
 
 
 async def test_a_partial_answer_is_told_of_with_its_error_and_its_points() -> None:
