@@ -84,9 +84,11 @@ async def _measure(case: Case, url: str, *, rounds: int, nginx: bool) -> Table:
             contestant.check(await contestant.read(2, TASKS), 2, TASKS, case.points)
         gc.collect()
         gc.freeze()  # nobody pays for looking through the modules that the others have imported
-        for _ in range(rounds):
-            for key, contestant in contestants.items():
-                readings[key].append(await _turn(contestant, case.sdk_jobs if "sdk" in key else case.jobs))
+        keys = [*contestants]
+        for first in range(rounds):
+            for key in keys[first % len(keys) :] + keys[: first % len(keys)]:  # nobody always comes after the same one
+                jobs = case.sdk_jobs if "sdk" in key else case.jobs
+                readings[key].append(await _turn(contestants[key], jobs))
         counted = [key for key in contestants if "sdk" not in key]
         counts = {key: await python_calls(contestants[key], 20, TASKS) for key in counted}
         peaks = {key: await _peak(found, case.sdk_jobs) for key, found in contestants.items()}
