@@ -218,6 +218,12 @@ async def test_ending_a_collection_at_any_point_leaves_nothing_behind() -> None:
     app = create_app(fleet=Fleet(now_ms=SystemClock().now_ms(), longest_minutes=60), faults=faults)
     jobs = [f"hw/{job}" for job in app[EMULATOR].jobs]
     ended_early = 0
+
+    async def end(turn: int, after_s: float) -> None:
+        nonlocal ended_early
+        early = await _collect_some(settings, jobs, ["cancel", "timeout", "leave"][turn % 3], after_s)
+        ended_early += early
+
     async with serve(app) as url:
         settings = app[EMULATOR].settings(url)
         await _collect_some(settings, jobs, "timeout", 5.0)
@@ -225,10 +231,10 @@ async def test_ending_a_collection_at_any_point_leaves_nothing_behind() -> None:
         tasks, sockets = len(asyncio.all_tasks()), open_sockets()
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            for turn in range(200):
-                ended_early += await _collect_some(
-                    settings, jobs, ["cancel", "timeout", "leave"][turn % 3], dice.random() * 0.12
-                )
+            for first in range(0, 200, 20):
+                async with anyio.create_task_group() as group:
+                    for turn in range(first, first + 20):
+                        group.start_soon(end, turn, dice.random() * 0.12)
         with anyio.fail_after(10):
             while len(asyncio.all_tasks()) > tasks or open_sockets() > sockets:
                 await anyio.lowlevel.checkpoint()
