@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from metricsbridge.collection import Collection
 
 FAULTS: Final[Mapping[str, float]] = {
-    "throttle": 0.03,
+    "throttle": 0.01,
     "unavailable": 0.03,
     "reset": 0.03,
     "truncated": 0.03,
