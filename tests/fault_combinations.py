@@ -53,8 +53,8 @@ INSTALLED: Final = cache(entry_points)
 SECRETS: Final = ("secret_key", "password", "access_key_secret", "security_token")
 OPENERS: Final = ("bug", "foreign cancellation", "other document")
 SIZES: Final[Mapping[tuple[Any, str], tuple[int, ...]]] = {
-    (_source, "_ALONE"): (0, 8, 40), (_source, "MANY"): (0, 20), (_source, "_MOST_WAITING"): (1, 3),
-    (_threads, "MANY"): (0, 100), (_parts, "_BUFFER"): (1, 3), (_parts, "_BUFFERED_SAMPLES"): (1, 100),
+    (_source, "_ALONE"): (0, 8, 40), (_source, "_MOST_WAITING"): (1, 3),
+    (_threads, "MANY"): (0, 20, 100), (_parts, "_BUFFER"): (1, 3), (_parts, "_BUFFERED_SAMPLES"): (1, 100),
     (accounting, "_MANY_CALLS"): (0, 2), (pile, "_WHOLE"): (1, 30), (pile, "_CHUNK"): (7, 64), (pile, "_FIRST"): (1, 4),
 }  # fmt: skip
 HOUR_S: Final = 3_600
@@ -271,8 +271,7 @@ def repeatable(seed: int, sizes: Mapping[tuple[Any, str], int] = MappingProxyTyp
     with ExitStack() as stack:
         stack.enter_context(mock.patch.object(_stack, "RetryTransport", partial(RetryTransport, draw=waits)))
         stack.enter_context(mock.patch.object(registry, "entry_points", INSTALLED))
-        for module in (_source, _threads):
-            stack.enter_context(mock.patch.object(module, "in_thread", as_in_thread))
+        stack.enter_context(mock.patch.object(_threads, "in_thread", as_in_thread))
         for (module, name), size in sizes.items():
             stack.enter_context(mock.patch.object(module, name, size))
         yield

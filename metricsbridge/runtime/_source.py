@@ -18,7 +18,7 @@ from metricsbridge.protocols import SupportsBatchPlanning
 from metricsbridge.runtime._context import CURRENT, Bound, CallContext
 from metricsbridge.runtime._fanout import FanOut
 from metricsbridge.runtime._guard import checked_job, let_go, ours
-from metricsbridge.runtime._threads import MANY, in_thread
+from metricsbridge.runtime._threads import aside
 from metricsbridge.runtime._watch import WatchedProvider
 from metricsbridge.series.columns import SeriesBatch
 
@@ -258,7 +258,7 @@ class Source:
         def observed() -> SeriesBatch:
             return batch.clip(item.call.window).only_observed()
 
-        kept = observed() if len(batch.values) < MANY else await in_thread(observed)
+        kept = await aside(observed, len(batch.values))
         if kept.keys:
             self._emit((item.place, item.number), item.ledger, item.ledger.take_alone(item.number, kept))
 

@@ -33,14 +33,17 @@ async def in_thread(work: Callable[[], T], limiter: anyio.CapacityLimiter | None
     return await anyio.to_thread.run_sync(work, limiter=limiter)
 
 
+async def aside(work: Callable[[], T], samples: int, /) -> T:
+    """Give what the work gives, done in a thread where it is about very many samples."""
+    return work() if samples < MANY else await in_thread(work)
+
+
 async def assembled(outcomes: Sequence[tuple[Order, Outcome]], window: Window | None, clock: Clock, /) -> Collection:
     """Put a collection together, in a thread where it is large: all of its samples are copied."""
     samples = sum([len(outcome.values) for _, outcome in outcomes if isinstance(outcome, SeriesBatch)])
-    work = partial(assemble, outcomes, window, clock.now_ms())
-    return work() if samples < MANY else await in_thread(work)
+    return await aside(partial(assemble, outcomes, window, clock.now_ms()), samples)
 
 
 async def finished(gathering: Gathering, window: Window | None, clock: Clock, /) -> Collection:
     """Put all that was gathered in order, in the same way."""
-    work = partial(gathering.finish, window, clock.now_ms())
-    return work() if gathering.samples < MANY else await in_thread(work)
+    return await aside(partial(gathering.finish, window, clock.now_ms()), gathering.samples)

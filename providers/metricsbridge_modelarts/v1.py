@@ -217,7 +217,7 @@ class ModelArtsV1:
         if not asked:
             return ()
         whole = query.per == "job" or (query.per == "task" and not job.tasks and query.tasks is None)
-        tasks = [""] if whole else [task.id for task in job.tasks if query.selects(task)]
+        tasks = [""] if whole else [task.id for task in query.selected(job.tasks)]
         gpus = job.accelerators.count if job.accelerators is not None and job.accelerators.kind == "gpu" else 0
         anchoring = Anchoring.of(job, self._anchor, everything=query.metrics is None)
         payload = Reading(anchoring, "job" if whole else query.per, gpus)

@@ -217,7 +217,7 @@ def _groups(job: Job, facts: Facts, query: Query) -> Iterator[tuple[tuple[str, .
         earlier.setdefault(task, []).append(pod)
     pods: list[str] = []
     tasks: list[str] = []
-    for task in [one.id for one in job.tasks if query.selects(one)]:
+    for task in [one.id for one in query.selected(job.tasks)]:
         # Of a pod that was started again very often, the last incarnations.
         mine = [task, *earlier.get(task, ())[-_MOST_ROWS + 1 :]]
         if len(pods) + len(mine) > _MOST_ROWS:

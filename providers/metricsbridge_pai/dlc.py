@@ -208,7 +208,7 @@ class PaiDlc:
         step_ms = time_step(query.step_ms)
         windows = split(window, step_ms, MOST_STEPS)
         waiting = job.start_time_ms is None and not job.tasks  # what would be served; nothing is asked
-        known = [(task.id, task.role) for task in job.tasks if query.selects(task)] if job.tasks else [("", "")]
+        known = [(task.id, task.role) for task in query.selected(job.tasks)] if job.tasks else [("", "")]
         for name, entry in JOB_METRICS.items():
             if query.metrics is not None and entry.metric not in query.metrics:
                 continue

@@ -188,7 +188,7 @@ class Prometheus:
             whole = attrs.evolve(reading, lives=(("", job.start_time_ms, job.end_time_ms),))
             yield from _calls(job, metric, query, whole, ("",))
             return
-        pods = [task.id for task in job.tasks if query.selects(task)] if job.tasks else [""]
+        pods = [task.id for task in query.selected(job.tasks)] if job.tasks else [""]
         count = job.accelerators.count if job.accelerators is not None else _DEVICES
         for window in windows_of(query.window, step_ms):
             per_pod = count if query.per == "device" else 1

@@ -33,7 +33,6 @@ def collector(provider: FakeProvider) -> mb.Collector:
 def take_as_large(monkeypatch: pytest.MonkeyPatch, alone: int, many: int) -> None:
     """Take batches of so many samples for large, and of so many for too large for the event loop."""
     monkeypatch.setattr(_source, "_ALONE", alone)
-    monkeypatch.setattr(_source, "MANY", many)
     monkeypatch.setattr(_threads, "MANY", many)
 
 
@@ -128,7 +127,7 @@ async def test_a_partial_answer_that_the_deadline_meets_in_a_thread_fails_once(m
         await clock.sleep(10)
         return work()
 
-    monkeypatch.setattr(_source, "in_thread", in_slow_thread)
+    monkeypatch.setattr(_threads, "in_thread", in_slow_thread)
 
     def answer(call: mb.Call) -> Any:
         lost = mb.Failure(targets=call.targets, metrics=(A,), window=None, error=mb.ServiceUnavailableError("page 2"))
