@@ -109,6 +109,7 @@ async def _peak(contestant: Contestant, jobs: int) -> float:
 
 
 async def _turn(contestant: Contestant, jobs: int) -> Reading:
+    await contestant.read(jobs, TASKS)  # finds its own memory and caches in place, whoever's turn it was before
     gc.collect()
     cpu, wall = time.process_time(), time.perf_counter()
     answers = await contestant.read(jobs, TASKS)

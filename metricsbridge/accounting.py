@@ -20,6 +20,7 @@ from metricsbridge.series.columns import concat
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from metricsbridge.http import Response
     from metricsbridge.model import Call, Failure, Job, JobStatus, Query, Reason, Target
     from metricsbridge.series.columns import SeriesBatch
 
@@ -27,6 +28,10 @@ _HOUR_MS: Final = 3_600_000
 
 _MANY_CALLS: Final = 128
 """The batches of so many calls are joined at once, at most."""
+
+_MANY_ANSWERS: Final = 256
+_MANY_BYTES: Final = 384 * 1024
+"""So many answers, or bytes of them, are decoded at once: a slow decoder may take 10 ms for them."""
 
 
 def asked_targets(job: Job, query: Query, /) -> tuple[Target, ...]:
@@ -65,6 +70,10 @@ def count_jobs(jobs: Iterable[Job], /) -> tuple[JobTotals, ...]:
     ])  # fmt: skip
 
 
+Answer = tuple[int, "Response", int]
+"""The answer to a call that is not decoded yet: the call's number, the answer, how many attempts failed before."""
+
+
 @attrs.define
 class Ledger:
     """The account of one job, or of jobs that are planned together.
@@ -94,6 +103,8 @@ class Ledger:
     _settled: dict[Target, int] = attrs.field(factory=dict)  # delivered, or named by a failure
     _window: Window | None = None  # that of all calls, where they share one: then all is clipped at once
     _arrived: list[tuple[int, SeriesBatch]] = attrs.field(factory=list)
+    _answers: list[Answer] = attrs.field(factory=list)
+    _answer_bytes: int = 0
     _alone: list[int] = attrs.field(factory=list)  # calls whose batches were taken by themselves, in order
 
     def plan(self, calls: Iterable[Call]) -> None:
@@ -111,9 +122,33 @@ class Ledger:
         """Take what the call of that number brings, up to its window; it waits for ``take``."""
         self._arrived.append((number, batch if self._window is not None else batch.clip(self.calls[number].window)))
 
+    def put_by(self, number: int, response: Response, failed: int, /) -> None:
+        """Take the answer to the call of that number; it waits for ``take_answers``."""
+        self._answers.append((number, response, failed))
+        self._answer_bytes += len(response.body)
+
+    def take_answers(self) -> list[list[Answer]]:
+        """Give the answers that wait, in the order of the calls: those together that can be decoded at once."""
+        answers, self._answers, self._answer_bytes = sorted(self._answers, key=itemgetter(0)), [], 0
+        if self._window is None:  # then each is clipped by itself
+            return [[answer] for answer in answers]
+        stretches = groupby(enumerate(answers), lambda entry: entry[1][0] - entry[0])
+        return [[answer for _, answer in stretch] for _, stretch in stretches]
+
     @property
-    def waiting(self) -> list[int]:
-        """The numbers of the calls whose batches wait to be taken."""
+    def is_full(self) -> bool:
+        """Whether so much waits that it is better taken now."""
+        many_answers = self._answer_bytes >= _MANY_BYTES or len(self._answers) >= _MANY_ANSWERS
+        return many_answers or (self.many and bool(self._arrived))
+
+    @property
+    def waiting(self) -> int:
+        """What so many calls brought waits to be taken."""
+        return len(self._arrived) + len(self._answers)
+
+    @property
+    def numbers(self) -> list[int]:
+        """The numbers of the calls whose batches wait for ``take``."""
         return [number for number, _ in self._arrived]
 
     def take(self) -> list[tuple[int, SeriesBatch]]:
@@ -166,18 +201,24 @@ class Ledger:
         otherwise: Reason = "unsupported" if self.started or self.calls else "not-started"
         wanted = self._mask(self.metrics)
         size = len(self._bits)
-        covered = self._covered(now_ms, size)
+        covered, settled = self._covered(now_ms, size), self._settled
         self.calls = ()
         groups: dict[tuple[Reason, int], list[Target]] = {}
         for target, mask in covered.items():
-            settled = self._settled.get(target, 0)
-            fresh = mask & (1 << size) - 1
-            for reason, missing in ((answered, fresh), ("outside-retention", mask >> size & ~fresh)):
-                if missing & ~settled:
-                    groups.setdefault((reason, missing & ~settled), []).append(target)
+            missing = mask & ~settled.get(target, 0)
+            if not missing:
+                continue
+            fresh = missing & (1 << size) - 1
+            if fresh:
+                groups.setdefault((answered, fresh), []).append(target)
+            old = missing >> size & ~(mask | settled.get(target, 0))  # what another call answers for is not told twice
+            if old:
+                groups.setdefault(("outside-retention", old), []).append(target)
         for target in dict.fromkeys(self.targets()):
             mask = covered.get(target, 0)
-            missing = wanted & ~(mask | mask >> size | self._settled.get(target, 0))
+            missing = wanted & ~mask
+            if missing:
+                missing &= ~(mask >> size | settled.get(target, 0))
             # A target of which nothing is served, where the query asks for whatever there is, is still named.
             if missing or not (wanted or mask):
                 groups.setdefault((otherwise, missing), []).append(target)
@@ -188,8 +229,11 @@ class Ledger:
     def _covered(self, now_ms: int, size: int) -> dict[Target, int]:
         """Give what calls answer for; ``size`` bits higher where the vendor keeps what was asked no longer."""
         covered: dict[Target, int] = {}
+        metrics: tuple[str, ...] = ()
+        mask = 0
         for call in self.calls:
-            mask = self._mask(call.metrics)
+            if call.metrics is not metrics:
+                metrics, mask = call.metrics, self._mask(call.metrics)
             kept = call.retention_ms is None or call.window.end_ms > now_ms - call.retention_ms
             for job, task in call.targets:
                 covered[job, task] = covered.get((job, task), 0) | (mask if kept or not self.started else mask << size)

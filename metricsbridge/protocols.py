@@ -107,6 +107,29 @@ class SupportsBatchPlanning(Protocol):
         ...
 
 
+@runtime_checkable
+class SupportsBatchDecoding(Protocol):
+    """A provider that can decode many answers at once, which takes less than one by one; each call is one request."""
+
+    async def send(self, call: Call, /) -> Response:
+        """Send a call's one request.
+
+        Raises:
+            ProviderError: As ``TrainingJobMetrics.fetch``.
+        """
+        ...
+
+    def decode(self, answers: Sequence[tuple[Call, Response]], /) -> SeriesBatch:
+        """Give what ``fetch`` gives of each call, one after the other, as one batch; pure.
+
+        Series without any value may be left out. All of the calls are of one plan.
+
+        Raises:
+            ProviderError: One of the answers can't be decoded. Each of them is then decoded by itself.
+        """
+        ...
+
+
 class Transport(Protocol):
     """What carries a request; the one seam between pure code and the network."""
 

@@ -50,6 +50,7 @@ from metricsbridge.protocols import (
     NoAuthentication,
     ProviderSpec,
     Rate,
+    SupportsBatchDecoding,
     SupportsBatchPlanning,
     SupportsEvaluations,
     SupportsJobSearch,
@@ -59,7 +60,15 @@ from metricsbridge.protocols import (
 )
 from metricsbridge.secret import HmacKey, Secret
 from metricsbridge.series.columns import SeriesBatch, SeriesKey, Statistic, Timing, concat, merge, sort_samples
-from metricsbridge.series.decode import NamedArrays, NumberArrays, decode_number_arrays, regular_times
+from metricsbridge.series.decode import (
+    ManyArrays,
+    NamedArrays,
+    NumberArrays,
+    Shape,
+    decode_all_number_arrays,
+    decode_number_arrays,
+    regular_times,
+)
 from metricsbridge.series.matrices import LabelledLists, LabelledSamples, decode_labelled_lists
 from metricsbridge.series.samples import KeyedSamples, NamedSamples, Rows, SampleLists, decode_rows, decode_sample_lists
 
@@ -86,6 +95,7 @@ __all__ = [
     "LabelledLists",
     "LabelledSamples",
     "Level",
+    "ManyArrays",
     "Metric",
     "NamedArrays",
     "NamedSamples",
@@ -106,7 +116,9 @@ __all__ = [
     "SeriesBatch",
     "SeriesKey",
     "ServiceUnavailableError",
+    "Shape",
     "Statistic",
+    "SupportsBatchDecoding",
     "SupportsBatchPlanning",
     "SupportsEvaluations",
     "SupportsJobSearch",
@@ -121,6 +133,7 @@ __all__ = [
     "check_url",
     "classify_by_status",
     "concat",
+    "decode_all_number_arrays",
     "decode_json",
     "decode_labelled_lists",
     "decode_number_arrays",

@@ -9,7 +9,7 @@ import anyio
 
 from metricsbridge.errors import MetricsBridgeError, ProviderError
 from metricsbridge.model import Job
-from metricsbridge.runtime._context import CURRENT
+from metricsbridge.runtime._context import CURRENT, CallContext
 
 
 def checked_job(job: Job) -> Job:
@@ -36,11 +36,16 @@ def let_go(error: BaseException, /) -> None:
         errors += [one for one in (each.__cause__, each.__context__, *inner) if one is not None and id(one) not in seen]
 
 
-def ours(error: BaseException, operation: str) -> MetricsBridgeError:
+def ours(error: BaseException, operation: str, context: CallContext | None = None) -> MetricsBridgeError:
     """Give a library error as it is; anything else is the provider's bug, kept to the call it broke.
 
     A cancellation that this task was asked for goes on its way; one that came out of something the provider waited for
     (a shared task, a future) is an error like any other: let through, it would end the whole collection in silence.
+
+    Args:
+        error: What was raised.
+        operation: The vendor's name of the call, where the error does not say it.
+        context: What is known of the call; by default that which is under way.
     """
     if isinstance(error, anyio.get_cancelled_exc_class()) and anyio.current_effective_deadline() == -math.inf:
         raise error
@@ -53,7 +58,7 @@ def ours(error: BaseException, operation: str) -> MetricsBridgeError:
         error = wrapped
     if isinstance(error, ProviderError):
         error.operation = error.operation or operation
-        context = CURRENT.get()
+        context = context or CURRENT.get()
         if context is not None:  # there is none once the deadline has ended the workers
             error.provider = error.provider or context.provider
             error.attempts = max(error.attempts, 1 + context.attempts)

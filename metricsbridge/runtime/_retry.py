@@ -73,7 +73,8 @@ class RetryTransport:
                     context.attempts = attempt
                     context.last_error = error.with_traceback(None)
             else:
-                ANSWERED.set((self.provider, request.operation))
+                if ANSWERED.get() != (self.provider, request.operation):  # setting it takes longer
+                    ANSWERED.set((self.provider, request.operation))
                 return response
             await self.clock.sleep(wait)
             attempt += 1

@@ -134,7 +134,12 @@ class Run:
 
     def enter(self, source: str) -> None:
         """Let the calls of a source's worker know of this collection."""
-        CURRENT.set(CallContext(self._quota, self.clock, self.deadline, source=source, provider=self._names[source]))
+        CURRENT.set(self.context(source))
+
+    def context(self, source: str, *, attempts: int = 0) -> CallContext:
+        """Make what is known of a source's call, of which so many attempts have failed."""
+        provider = self._names[source]
+        return CallContext(self._quota, self.clock, self.deadline, attempts, source=source, provider=provider)
 
     def emit(self, order: Order, outcome: Outcome) -> None:
         """Give an outcome to whoever collects them."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from functools import partial
 from itertools import chain, count, repeat
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -11,10 +12,11 @@ import anyio
 import anyio.lowlevel
 import attrs
 
-from metricsbridge.accounting import Ledger, asked_targets, life_window
+from metricsbridge.accounting import Answer, Ledger, asked_targets, life_window
 from metricsbridge.errors import DeadlineExceededError, MetricsBridgeError, NotFoundError, PartialDataError
+from metricsbridge.http import Response
 from metricsbridge.model import Failure, Job, Query
-from metricsbridge.protocols import SupportsBatchPlanning
+from metricsbridge.protocols import SupportsBatchDecoding, SupportsBatchPlanning
 from metricsbridge.runtime._context import CURRENT, Bound, CallContext
 from metricsbridge.runtime._fanout import FanOut
 from metricsbridge.runtime._guard import checked_job, let_go, ours
@@ -37,6 +39,8 @@ _MOST_WAITING: Final = 32
 
 _ALONE: Final = 4096
 """So many samples are not copied to be looked at together with those of others."""
+
+_NOTHING: Final = SeriesBatch.empty()
 
 _MOST_READ: Final = 256
 """So many jobs are read on in one go, before others have their turn, where none of them is this source's."""
@@ -85,6 +89,10 @@ class Source:
         self._seen: set[str] = set()
         self._workers = workers
         self._fan: FanOut[_Item] | None = None
+        self._ask: Callable[[Call], Awaitable[object]] = self.provider.fetch
+        self._decode: Callable[[Sequence[tuple[Call, Response]]], SeriesBatch] | None = None
+        if isinstance(self.provider, SupportsBatchDecoding):  # not while an observer is told of each call
+            self._ask, self._decode = self.provider.send, self.provider.decode
         self._max_jobs = provider.max_jobs if isinstance(provider, SupportsBatchPlanning) else 1
         self._ready: list[tuple[int, Job]] = []
 
@@ -230,40 +238,75 @@ class Source:
         lost: Sequence[Failure] = ()
         try:
             try:
-                fetching, limit_s = self.provider.fetch(call), self.run.ask.call_timeout_s
-                batch = await (fetching if limit_s is None else self._within(limit_s, fetching))
-            except PartialDataError as partial:
-                batch, lost = partial.series, partial.lost
-            if not isinstance(batch, SeriesBatch):
-                raise TypeError(f"fetch gave {type(batch).__name__}, no SeriesBatch")
-            if len(batch.values) >= _ALONE:
-                await self._deliver_alone(item, batch)
-            elif batch.keys:
-                ledger.deliver(item.number, batch)
-            for each in lost:
-                failure = attrs.evolve(each, source=self.name)
-                let_go(failure.error)
-                ledger.fail(failure)
-                self.run.fail(order, failure)
+                asking, limit_s = self._ask(call), self.run.ask.call_timeout_s
+                found = await (asking if limit_s is None else self._within(limit_s, asking))
+                if self._decode is not None and isinstance(found, Response):
+                    if found.in_thread is None:
+                        assert item.context is not None  # it was begun
+                        ledger.put_by(item.number, found, item.context.attempts)
+                        found = _NOTHING  # yet
+                    else:
+                        found = await found.in_thread(partial(self._decode, [(call, found)]))
+            except PartialDataError as error:
+                found, lost = error.series, error.lost
+            if not isinstance(found, SeriesBatch):
+                raise TypeError(f"fetch gave {type(found).__name__}, no SeriesBatch")
+            if len(found.values) >= _ALONE:
+                kept = await aside(partial(_observed, found, call), len(found.values))
+                self._emit_alone(order, ledger, kept)
+            elif found.keys:
+                ledger.deliver(item.number, found)
+            self._lose(order, ledger, lost)
         except (Exception, anyio.get_cancelled_exc_class()) as error:
             self._fail_call(item, ours(error, call.operation))
         ledger.open_calls -= 1
         if not ledger.open_calls:
             self._settle(order, ledger)
-        elif ledger.many if self.run.hurry is None else len(ledger.waiting) >= _MOST_WAITING or self.run.hurry():
+        elif ledger.is_full if self.run.hurry is None else ledger.waiting >= _MOST_WAITING or self.run.hurry():
             self._hand_over(order, ledger)
         return ()
 
-    async def _deliver_alone(self, item: _CallItem, batch: SeriesBatch) -> None:
-        def observed() -> SeriesBatch:
-            return batch.clip(item.call.window).only_observed()
+    def _decode_together(self, place: int, ledger: Ledger, answers: Sequence[Answer]) -> None:
+        """Decode answers at once; where that fails, each by itself, so that one of them fails alone."""
+        first, _, failed = answers[0]
+        call = ledger.calls[first]
+        lost: Sequence[Failure] = ()
+        assert self._decode is not None  # else there are none
+        try:
+            try:
+                batch = self._decode([(ledger.calls[number], response) for number, response, _ in answers])
+            except PartialDataError as error:
+                if len(answers) > 1:
+                    raise
+                batch, lost = error.series, error.lost
+            if not isinstance(batch, SeriesBatch):
+                raise TypeError(f"decode gave {type(batch).__name__}, no SeriesBatch")
+            self._emit_alone((place, first), ledger, _observed(batch, call))
+            self._lose((place, first), ledger, lost)
+        except Exception as error:
+            if len(answers) == 1:
+                context = self.run.context(self.name, attempts=failed)
+                self._fail_call(_CallItem(place, first, call, ledger), ours(error, call.operation, context))
+                return
+            for answer in answers:
+                self._decode_together(place, ledger, [answer])
 
-        kept = await aside(observed, len(batch.values))
-        if kept.keys:
-            self._emit((item.place, item.number), item.ledger, item.ledger.take_alone(item.number, kept))
+    def _lose(self, order: Order, ledger: Ledger, lost: Iterable[Failure]) -> None:
+        for each in lost:
+            failure = attrs.evolve(each, source=self.name)
+            let_go(failure.error)
+            ledger.fail(failure)
+            self.run.fail(order, failure)
+
+    def _emit_alone(self, order: Order, ledger: Ledger, batch: SeriesBatch) -> None:
+        """Emit series that all have a value, and are not joined with those of other calls."""
+        if batch.keys:
+            self._emit(order, ledger, ledger.take_alone(order[1], batch))
 
     def _hand_over(self, order: Order, ledger: Ledger) -> None:
-        numbers = ledger.waiting
+        for answers in ledger.take_answers():
+            self._decode_together(order[0], ledger, answers)
+        numbers = ledger.numbers
         try:
             batches = ledger.take()
         except Exception as error:  # columns that do not fit each other
@@ -333,6 +376,11 @@ class Source:
                 ledgers[id(item.ledger)] = ((item.place, item.number), item.ledger)
         for order, ledger in ledgers.values():
             self._settle(order, ledger)
+
+
+def _observed(batch: SeriesBatch, call: Call) -> SeriesBatch:
+    """Give the series that have a value in the call's window."""
+    return batch.clip(call.window).only_observed()
 
 
 async def _let_others_go_first() -> Iterable[_Item]:

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Hashable, Sequence
     from types import ModuleType
 
-_INTERFACE: Final = 1
+_INTERFACE: Final = 2
 """What this source expects of the kernel: one that was built of other source may be lying about."""
 
 
@@ -43,6 +43,12 @@ def read(body: bytes, schema: Hashable, /) -> Any:
         return None
     reader = _reader(schema)
     return None if reader is None else reader.read(body)
+
+
+def read_all(bodies: Sequence[bytes], schema: Hashable, empty: bool, /) -> Any:
+    """Give what the kernel makes of many documents; None as for one, and where it leaves any of them alone."""
+    reader = None if COMPILED is None else _reader(schema)
+    return None if reader is None else reader.read_all(bodies, empty)
 
 
 @lru_cache(maxsize=64)

@@ -38,11 +38,9 @@ def regular_times(lengths: Sequence[int], first_ms: Sequence[int], interval_ms: 
 
 
 def _times(lengths: tuple[int, ...], first_ms: tuple[int, ...], interval_ms: int) -> Int64:
-    grids = [
-        np.arange(first, first + length * interval_ms, interval_ms, dtype=np.int64)
-        for length, first in zip(lengths, first_ms, strict=True)
-    ]
-    times: Int64 = np.concatenate([np.empty(0, np.int64), *grids])
+    counts = np.array(lengths, np.int64)
+    starts = np.array(first_ms, np.int64) - (np.cumsum(counts) - counts) * interval_ms
+    times: Int64 = np.arange(sum(lengths), dtype=np.int64) * interval_ms + np.repeat(starts, counts)
     times.flags.writeable = False
     return times
 

@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from metricsbridge.series._observed import observed
 from metricsbridge.series._shared_times import shared_parts
 from metricsbridge.series.tables import Table, Tabular, lay_out
 
@@ -188,21 +189,12 @@ class SeriesBatch(Tabular):
 
     def observed(self) -> NDArray[np.bool_]:
         """Give bool[S]: whether a series has a value at all."""
-        starts, ends = self.offsets[:-1], self.offsets[1:]
-        if (ends > starts).all():  # an empty slice would make reduceat take the next one's first value
-            first = self.values[starts]
-            result: NDArray[np.bool_] = first == first  # mostly there is a value at once
-            if not result.all():
-                result = np.logical_or.reduceat(~np.isnan(self.values), starts)
-            return result
-        sums = np.concatenate(([0], np.cumsum(~np.isnan(self.values))))
-        found: NDArray[np.bool_] = sums[ends] > sums[starts]
-        return found
+        return observed(self.offsets, self.values)
 
     def only_observed(self) -> SeriesBatch:
         """Give the series that have a value."""
-        observed = self.observed()
-        return self if observed.all() else self._take(_runs(np.flatnonzero(observed).tolist()))
+        kept = self.observed()
+        return self if kept.all() else self._take(_runs(np.flatnonzero(kept).tolist()))
 
     def select(self, indices: Sequence[int], /) -> SeriesBatch:
         """Give those series, in that order."""

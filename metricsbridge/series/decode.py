@@ -23,11 +23,12 @@ from metricsbridge.series._documents import (
     read_document,
     require_utf8,
 )
+from metricsbridge.series._observed import observed
 from metricsbridge.series._places import Steps
 from metricsbridge.series._shared_times import regular_times
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -128,6 +129,66 @@ def decode_number_arrays(body: bytes, schema: NumberArrays, /) -> NamedArrays:
     if schema.missing is not None:
         values[values == schema.missing] = np.nan
     return NamedArrays(tuple([entry.name for entry in entries]), lengths, values)
+
+
+Shape = tuple[tuple[str, ...], tuple[int, ...]]
+"""Names and lengths of the series of a document."""
+
+
+@attrs.frozen(eq=False)
+class ManyArrays:
+    """The series of many documents.
+
+    Attributes:
+        shapes: Of each document; documents of one shape that follow each other mostly share the object.
+        values: float64[N], the values of the series, document by document.
+        lengths: S numbers of values.
+    """
+
+    shapes: tuple[Shape, ...]
+    values: Float64
+    lengths: tuple[int, ...] = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        lengths = tuple(chain.from_iterable([lengths for _, lengths in self.shapes]))
+        object.__setattr__(self, "lengths", lengths)
+
+    @property
+    def offsets(self) -> Int64:
+        """int64[S + 1]; series ``i`` holds the values ``offsets[i]:offsets[i + 1]``."""
+        return shared_offsets(self.lengths)
+
+
+def decode_all_number_arrays(bodies: Sequence[bytes], schema: NumberArrays, /, *, empty: bool = True) -> ManyArrays:
+    """Decode many documents as ``decode_number_arrays`` does one, each value going to its place at once.
+
+    Args:
+        bodies: The documents.
+        schema: Of all of them: a list of arrays of plain numbers, without ``text`` or ``interval``.
+        empty: Whether series without any value are given too.
+
+    Raises:
+        DecodeError: One of them is not JSON, or not of that shape.
+        ValueError: The schema is of another kind.
+    """
+    if not schema.plain:
+        raise ValueError("many documents are decoded at once only where they are lists of arrays of plain numbers")
+    found = _kernel.read_all(bodies, schema, empty)
+    if found is not None:
+        shapes, numbers = found
+        return ManyArrays(shapes, np.frombuffer(numbers))
+    each = [decode_number_arrays(body, schema) for body in bodies]
+    values = np.concatenate([np.empty(0), *[arrays.values for arrays in each]])
+    offsets = np.array([*accumulate(chain.from_iterable([arrays.lengths for arrays in each]), initial=0)], np.int64)
+    kept = np.ones(len(offsets) - 1, np.bool_) if empty else observed(offsets, values)
+    if not kept.all():
+        values = values[np.repeat(kept, offsets[1:] - offsets[:-1])]
+    shapes, marks = list[Shape](), iter(kept.tolist())
+    for arrays in each:
+        left = [entry for entry in zip(arrays.names, arrays.lengths, strict=True) if next(marks)]
+        shape = tuple([name for name, _ in left]), tuple([length for _, length in left])
+        shapes.append(shapes[-1] if shapes and shapes[-1] == shape else shape)
+    return ManyArrays(tuple(shapes), values)
 
 
 def _decode_any(body: bytes, schema: NumberArrays) -> NamedArrays:

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import json
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from itertools import chain
+from typing import TYPE_CHECKING, Final, Self
 
 import attrs
 import numpy as np
@@ -24,11 +25,12 @@ from metricsbridge.provider_kit import (
     Request,
     SeriesBatch,
     SeriesKey,
+    Shape,
     Statistic,
     Task,
     Timing,
+    decode_all_number_arrays,
     decode_json,
-    decode_number_arrays,
     path_segment,
     regular_times,
     vendor_metric,
@@ -39,9 +41,9 @@ from metricsbridge_modelarts._time_axis import MINUTE_MS, RETENTION_MS, Anchorin
 from metricsbridge_modelarts._wire import JobPage, TrainingJob
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 
-    from metricsbridge.provider_kit import JobSearch, Level, Query, Transport
+    from metricsbridge.provider_kit import JobSearch, Level, Query, Response, Transport
     from metricsbridge_modelarts._settings import Anchor, ModelArtsSettings
 
 SHOW_METRICS: Final = "ShowTrainingJobMetrics"
@@ -163,14 +165,20 @@ class ModelArts:
             for task in query.selected(job.tasks)
         ]  # fmt: skip
 
-    async def fetch(self, call: Call, /) -> SeriesBatch:
-        """Read one task's metrics; 204 or an empty body says that there are none yet."""
+    async def send(self, call: Call, /) -> Response:
+        """Ask for one task's metrics."""
         job, task = call.targets[0]
         url = f"{self._url}/training-jobs/{path_segment(job, 'job id')}/metrics/{path_segment(task, 'task id')}"
-        response = await self._transport.send(Request("GET", url, headers=self._headers, operation=SHOW_METRICS))
-        if not response.body:
-            return SeriesBatch.empty()
-        return await response.decoded(to_batch, call, response.received_ms)
+        return await self._transport.send(Request("GET", url, headers=self._headers, operation=SHOW_METRICS))
+
+    async def fetch(self, call: Call, /) -> SeriesBatch:
+        """Read one task's metrics."""
+        response = await self.send(call)
+        return await response.decoded(lambda body: to_batch([(body, call, response.received_ms)]))
+
+    def decode(self, answers: Sequence[tuple[Call, Response]], /) -> SeriesBatch:
+        """Give what several tasks' answers say, but no series without any value."""
+        return to_batch([(response.body, call, response.received_ms) for call, response in answers], empty=False)
 
 
 def _job(item: TrainingJob, described_ms: int) -> Job:
@@ -190,62 +198,84 @@ def _job(item: TrainingJob, described_ms: int) -> Job:
     )
 
 
-def to_batch(body: bytes, call: Call, received_ms: int, /) -> SeriesBatch:
-    """Give an answer as canonical series with inferred times; metrics outside the catalog pass through.
+def to_batch(answers: Iterable[tuple[bytes, Call, int]], /, *, empty: bool = True) -> SeriesBatch:
+    """Give answers as canonical series with inferred times; metrics outside the catalog pass through.
+
+    Args:
+        answers: Bodies, each with its call and when it was received, ms since the epoch. 204 and an empty body say that
+            there are no metrics yet.
+        empty: Whether to give series without any value: those of devices that the node has not got.
 
     Raises:
-        DecodeError: The answer is not as documented.
+        DecodeError: An answer is not as documented.
     """
-    arrays = decode_number_arrays(body, _SCHEMA)
-    job, task = call.targets[0]
-    anchoring = call.payload
-    assert isinstance(anchoring, Anchoring)
-    layout = _layout(arrays.names)
-    firsts, errors = anchoring.first_times(arrays.lengths, received_ms)
+    answers = [answer for answer in answers if answer[0]]
+    arrays = decode_all_number_arrays([body for body, _, _ in answers], _SCHEMA, empty=empty)
+    keys, parts, known = list[SeriesKey](), list[_Part](), None
+    for (_, call, received_ms), shape in zip(answers, arrays.shapes, strict=True):
+        if known is None or not known.holds_for(shape, call.payload, received_ms):
+            known = _Part.of(shape, call.payload, received_ms)
+        parts.append(known)
+        keys += SeriesKey.each(*call.targets[0], "", known.layout.metrics)
+    divide = [*chain.from_iterable([part.layout.divide for part in parts])]
     values = arrays.values
-    np.divide(values, layout.divide[0] if layout.even else np.repeat(layout.divide, arrays.lengths), out=values)
+    np.divide(values, divide[0] if len(set(divide)) == 1 else np.repeat(divide, arrays.lengths), out=values)
+    first_ms = [*chain.from_iterable([part.first_ms for part in parts])]
     batch = SeriesBatch(
-        keys=SeriesKey.each(job, task, "", layout.metrics),
-        unit=layout.units,
-        interval_ms=layout.interval_ms,
-        timing=layout.timing,
-        time_error_ms=errors,
-        statistic=layout.statistic,
+        keys=tuple(keys),
+        unit=tuple(chain.from_iterable([part.layout.units for part in parts])),
+        interval_ms=(MINUTE_MS,) * len(keys),
+        timing=(Timing.INFERRED,) * len(keys),
+        time_error_ms=tuple(chain.from_iterable([part.error_ms for part in parts])),
+        statistic=(Statistic.MEAN,) * len(keys),
         offsets=arrays.offsets,
-        times=regular_times(arrays.lengths, firsts, MINUTE_MS),
+        times=regular_times(arrays.lengths, first_ms, MINUTE_MS),
         values=values,
     )
-    if anchoring.everything:
+    if not parts or parts[0].anchoring.everything:
         return batch
-    return batch.select([index for index, metric in enumerate(layout.metrics) if metric in call.metrics])
+    wanted = answers[0][1].metrics  # all calls of a plan ask for the same
+    return batch.select([index for index, key in enumerate(keys) if key.metric in wanted])
 
 
 @attrs.frozen
 class _Layout:
-    """What the columns of an answer are, but for its numbers: the same for every task, so it is made once."""
+    """What the series of an answer are by their names: the same for every task, so it is made once."""
 
     metrics: tuple[str, ...]
     units: tuple[str, ...]
     divide: tuple[float, ...]
-    even: bool
-    interval_ms: tuple[int, ...]
-    timing: tuple[Timing, ...]
-    statistic: tuple[Statistic, ...]
+
+    @classmethod
+    @lru_cache(maxsize=64)
+    def of(cls, names: tuple[str, ...], /) -> Self:
+        entries = [V2.get(name) or Entry(vendor_metric("modelarts", name), "", 1.0) for name in names]
+        return cls(
+            tuple([entry.metric for entry in entries]),
+            tuple([entry.unit for entry in entries]),
+            tuple([entry.divide for entry in entries]),
+        )
 
 
-@lru_cache(maxsize=64)
-def _layout(names: tuple[str, ...]) -> _Layout:
-    entries = [V2.get(name) or Entry(vendor_metric("modelarts", name), "", 1.0) for name in names]
-    divide = tuple([entry.divide for entry in entries])
-    return _Layout(
-        metrics=tuple([entry.metric for entry in entries]),
-        units=tuple([entry.unit for entry in entries]),
-        divide=divide,
-        even=len(set(divide)) == 1,
-        interval_ms=(MINUTE_MS,) * len(names),
-        timing=(Timing.INFERRED,) * len(names),
-        statistic=(Statistic.MEAN,) * len(names),
-    )
+@attrs.frozen
+class _Part:
+    """What is said of an answer beside its values: mostly the same of the next one."""
+
+    shape: Shape
+    anchoring: Anchoring
+    received_ms: int
+    layout: _Layout
+    first_ms: tuple[int, ...]
+    error_ms: tuple[int, ...]
+
+    @classmethod
+    def of(cls, shape: Shape, anchoring: object, received_ms: int, /) -> Self:
+        names, lengths = shape
+        assert isinstance(anchoring, Anchoring)
+        return cls(shape, anchoring, received_ms, _Layout.of(names), *anchoring.first_times(lengths, received_ms))
+
+    def holds_for(self, shape: Shape, anchoring: object, received_ms: int, /) -> bool:
+        return self.shape is shape and self.anchoring is anchoring and self.received_ms == received_ms
 
 
 def _accelerators(item: TrainingJob) -> Accelerators | None:

@@ -10,13 +10,13 @@ from cpython.buffer cimport PyBuffer_FillInfo
 from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.math cimport INFINITY, NAN, isinf, rint
 from libc.stdint cimport INT64_MIN, int64_t, uint64_t
-from libc.string cimport memcmp, memcpy, memset
+from libc.string cimport memcmp, memcpy, memmove, memset
 
 import msgspec
 
 ctypedef const unsigned char* Position
 
-INTERFACE = 1
+INTERFACE = 2
 """Counts the changes of what this module offers: a file that was built of older source is not used."""
 
 include "machine.pxi"
@@ -24,6 +24,7 @@ include "numbers.pxi"
 include "scan.pxi"
 include "columns.pxi"
 include "number_arrays.pxi"
+include "observed.pxi"
 include "sample_lists.pxi"
 include "labelled_lists.pxi"
 include "groups.pxi"

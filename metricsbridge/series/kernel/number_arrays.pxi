@@ -60,6 +60,64 @@ cdef class NumberArraysReader:
             PyMem_RawFree(found.names.data)
             PyMem_RawFree(found.lengths.data)
 
+    def read_all(self, bodies, bint empty):
+        """Give names and lengths of each document, and all values; None to leave them alone, all or none.
+
+        Arrays without any value are there only where they are asked for. Where names and lengths are those of the document before, they are the
+        same object. Only for lists of arrays of plain numbers.
+        """
+        cdef Arrays found
+        cdef Column names = Column(NULL, 0, 0), lengths = Column(NULL, 0, 0)  # of the document before
+        cdef Position p
+        cdef Py_ssize_t size, start
+        cdef tuple kept = tuple(bodies)  # what was read points into them
+        cdef list shapes = []
+        cdef object shape = None
+        if self.text or self.name.size == 0 or self.interval.size:
+            return None
+        found.values = found.doubtful = found.names = found.lengths = names
+        found.interval = NAN
+        found.decimals = False
+        found.first = 0
+        for body in kept:
+            if type(body) is not bytes:
+                return None
+            found.first += len(<bytes>body) // 5
+        try:
+            for body in kept:
+                p = <bytes>body
+                size = len(<bytes>body)
+                found.end = p + size
+                found.marks = 0
+                found.names.used = found.lengths.used = 0
+                start = found.values.used
+                if size <= SMALL:
+                    p = self.document(p, &found)
+                else:
+                    with nogil:
+                        p = self.document(p, &found)
+                if p == NULL or p != found.end or not is_text_throughout(body, found.marks):
+                    return None
+                if not empty:
+                    leave_out_empty(&found, start)
+                if shape is None or not same_texts(&found.names, &names) or not same_wholes(&found.lengths, &lengths):
+                    found.names, names = names, found.names
+                    found.lengths, lengths = lengths, found.lengths
+                    shape = (
+                        tuple([text_of((<Text*>names.data)[i]) for i in range(names.used)]),
+                        tuple([(<int64_t*>lengths.data)[i] for i in range(lengths.used)]),
+                    )
+                shapes.append(shape)
+            return tuple(shapes), taken(&found.values, sizeof(double))
+        except UnicodeDecodeError:
+            return None
+        finally:
+            PyMem_RawFree(found.values.data)
+            PyMem_RawFree(found.names.data)
+            PyMem_RawFree(found.lengths.data)
+            PyMem_RawFree(names.data)
+            PyMem_RawFree(lengths.data)
+
     cdef tuple result(self, Arrays* found):
         cdef Text* names = <Text*>found.names.data
         cdef int64_t* lengths = <int64_t*>found.lengths.data
@@ -228,7 +286,7 @@ cdef class NumberArraysReader:
                 p = word(p, "null")
             else:
                 start = p
-                p = unrounded(start, end, &value) if many else NULL
+                p = unrounded(start, end, &value) if many else brief(start, end, &value)
                 if p == NULL:
                     p = quantity(start, end, &value, NULL)
                 many = p - start > MANY

@@ -231,6 +231,39 @@ cdef inline Position quantity(Position p, Position end, double* value, bint* poi
     return behind
 
 
+cdef inline Position brief(Position p, Position end, double* value) noexcept nogil:
+    """Read a number that fits into seven characters and has neither sign nor exponent; NULL for others.
+
+    Eight bytes are looked at as one: the places of the point and of what follows the number are reckoned, not found by
+    steps, of which a processor could not guess how many there are.
+    """
+    cdef uint64_t chunk, others, before
+    cdef int first, last
+    if not mb_holds_eight(p, end):
+        return NULL
+    chunk = mb_eight(p) ^ <uint64_t>0x3030303030303030
+    others = no_digits(chunk)
+    if others == 0:
+        return NULL
+    first = mb_trailing_zeros(others) >> 3
+    last = first
+    if p[first] == 46:  # leave the point out
+        others &= others - 1
+        if others == 0:
+            return NULL
+        last = mb_trailing_zeros(others) >> 3
+        before = (<uint64_t>1 << 8 * first) - 1
+        chunk = (chunk & before) | (chunk >> 8 & ~before)
+        if last == first + 1:
+            return NULL
+        value[0] = <double>joined(chunk << (72 - 8 * last)) / mb_tens[last - first - 1]
+    elif first:
+        value[0] = <double>joined(chunk << (64 - 8 * first))
+    if first == 0 or (p[0] == 48 and first > 1) or (p[last] | 32) == 101:
+        return NULL
+    return p + last
+
+
 cdef inline Position unrounded(Position p, Position end, double* value) noexcept nogil:
     """Read a number of at most three digits and 8 to 15 decimals, as values are that nobody rounded; NULL for others."""
     cdef bint negative = p[0] == 45
