@@ -9,14 +9,17 @@ from __future__ import annotations
 import json
 import math
 import re
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from metricsbridge.errors import DecodeError
-from metricsbridge.series.decode import NamedArrays, NumberArrays
+from metricsbridge.series.decode import ManyArrays, NamedArrays, NumberArrays
 from metricsbridge.series.matrices import LabelledLists, LabelledSamples
 from metricsbridge.series.samples import KeyedSamples, NamedSamples, Rows, SampleLists
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 def decode_number_arrays_reference(body: bytes, schema: NumberArrays, /) -> NamedArrays:
@@ -48,6 +51,25 @@ def decode_number_arrays_reference(body: bytes, schema: NumberArrays, /) -> Name
         decimals=decimals,
         interval=None if interval is None or math.isnan(_value(interval, True)) else _value(interval, True),
     )
+
+
+def decode_all_number_arrays_reference(
+    bodies: Sequence[bytes], schema: NumberArrays, /, *, empty: bool = True
+) -> ManyArrays:
+    """Do what ``metricsbridge.series.decode.decode_all_number_arrays`` does, one document at a time."""
+    shapes = []
+    values: list[float] = []
+    for body in bodies:
+        found = decode_number_arrays_reference(body, schema)
+        names, lengths = list[str](), list[int]()
+        for name, start, end in zip(found.names, found.offsets[:-1], found.offsets[1:], strict=True):
+            numbers = found.values[start:end].tolist()
+            if empty or not all(math.isnan(number) for number in numbers):
+                names.append(name)
+                lengths.append(len(numbers))
+                values += numbers
+        shapes.append((tuple(names), tuple(lengths)))
+    return ManyArrays(tuple(shapes), np.array(values, np.float64))
 
 
 def _empty(value: Any, schema: NumberArrays) -> Any:

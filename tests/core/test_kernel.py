@@ -125,6 +125,28 @@ def test_a_number_is_the_float_that_python_reads(text: str) -> None:
 
 
 @needs_kernel
+def test_every_short_number_is_the_float_that_python_reads_whatever_stands_behind_it() -> None:
+    wholes = [*map(str, range(120)), "999", "1000", "9999", "12345", "999999", "9999999", "10000000"]
+    parts = ["", ".0", ".5", ".05", ".50", ".99", ".125", ".0625", ".03125", ".015625", "e2", "E-1", ".5e1", ".25E+2"]
+    texts = [f"{sign}{whole}{part}" for sign in ("", "-") for whole in wholes for part in parts]
+    expected = bits([0.0 if text == "-0" else float(text) for text in texts if float(text) != -1.0])
+    for space in ("", " ", "\n\t  \r"):
+        assert bits(rounded(*[space + text + space for text in texts if float(text) != -1.0])) == expected
+    for text in texts:  # the last of a document, with few bytes behind it
+        if float(text) != -1.0:
+            assert bits(rounded(text)) == bits([0.0 if text == "-0" else float(text)])
+
+
+@needs_kernel
+@pytest.mark.parametrize(
+    "text", ["00", "01", "00.5", "007", "1.", ".5", "1..5", "1.5.", "1.5.5", "1e", "1.e1", "1a", "1.5a", "-", "."]
+)
+def test_what_only_looks_like_a_short_number_is_left_to_the_slower_decoder(text: str) -> None:
+    assert _kernel.read(arrays(text, "1", "2", "3"), PLAIN) is None
+    assert _kernel.read(arrays("1", text), PLAIN) is None
+
+
+@needs_kernel
 def test_numbers_close_to_the_middle_between_two_floats_are_rounded_as_python_does() -> None:
     dice = random.Random(7)
     texts = []

@@ -10,12 +10,13 @@ import numpy as np
 from core.series_strategies import same_bits
 from metricsbridge.series import _kernel
 from metricsbridge.series._reference_decode import (
+    decode_all_number_arrays_reference,
     decode_labelled_lists_reference,
     decode_number_arrays_reference,
     decode_rows_reference,
     decode_sample_lists_reference,
 )
-from metricsbridge.series.decode import NumberArrays, decode_number_arrays
+from metricsbridge.series.decode import ManyArrays, NumberArrays, decode_all_number_arrays, decode_number_arrays
 from metricsbridge.series.matrices import LabelledLists, decode_labelled_lists
 from metricsbridge.series.samples import Rows, SampleLists, decode_rows, decode_sample_lists
 
@@ -89,6 +90,14 @@ def _same_member(left: Any, right: Any) -> bool:
     return type(left) is type(right) and bool(left == right)
 
 
+def _many(body: bytes, schema: NumberArrays) -> ManyArrays:
+    return decode_all_number_arrays([body, body], schema, empty=schema.missing is None)
+
+
+def _many_reference(body: bytes, schema: NumberArrays) -> ManyArrays:
+    return decode_all_number_arrays_reference([body, body], schema, empty=schema.missing is None)
+
+
 READERS: Final = {
     "number-arrays": Reader(
         decode_number_arrays,
@@ -102,6 +111,16 @@ READERS: Final = {
             NumberArrays(),
             NumberArrays(series="metrics", name="metric", values="value", interval="interval"),
             NumberArrays(series="é", name="名", values="\U0001f600", text=True, doubtful=""),
+        ),
+    ),
+    "many-arrays": Reader(
+        _many,
+        _many_reference,
+        (
+            NumberArrays(series="metrics", name="metric", values="value", missing=-1.0),
+            NumberArrays(series="metrics", name="metric", values="value", missing=0.0),
+            NumberArrays(series="metrics", name="metric", values="value"),
+            NumberArrays(series="é", name="名", values="\U0001f600", missing=1.5),
         ),
     ),
     "sample-lists": Reader(

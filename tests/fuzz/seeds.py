@@ -30,11 +30,15 @@ HARD_NUMBERS: Final = (
 )  # fmt: skip
 
 
+_LIKE: Final = {"many-arrays": "number-arrays"}
+"""Targets that read what others read."""
+
+
 def seeds(target: str) -> list[bytes]:
     """Give the inputs that fuzzing of a target starts from."""
     if target in READERS:
         reader = READERS[target]
-        bodies = list(_bodies(target))
+        bodies = list(_bodies(_LIKE.get(target, target)))
         return [
             reader.input_of(index, body, long=long)
             for index in range(len(reader.schemas))
