@@ -61,6 +61,21 @@ class _Same:
         return isinstance(other, _Same) and self.array is other.array
 
 
+def bounds(times: Int64, /) -> tuple[int, int]:
+    """Give the earliest and the latest of times, of which there is one at least; of shared ones they are remembered."""
+    shared = not times.flags.writeable and len(times) <= _MOST
+    return _remembered_bounds(_Same(times)) if shared else _bounds(times)
+
+
+def _bounds(times: Int64) -> tuple[int, int]:
+    return int(np.minimum.reduce(times)), int(np.maximum.reduce(times))
+
+
+@lru_cache(maxsize=_AT_ONCE)
+def _remembered_bounds(times: _Same) -> tuple[int, int]:
+    return _bounds(times.array)
+
+
 def shared_parts(times: Int64, parts: Parts, /) -> Int64:
     """Give stretches ``(start, end)`` of times as one array; of shared times mostly the same one to everybody."""
     shared = not times.flags.writeable and len(times) <= _MOST

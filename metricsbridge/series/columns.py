@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metricsbridge.series._observed import observed
-from metricsbridge.series._shared_times import shared_parts
+from metricsbridge.series._shared_times import bounds, shared_parts
 from metricsbridge.series.tables import Table, Tabular, lay_out
 
 if TYPE_CHECKING:
@@ -221,7 +221,8 @@ class SeriesBatch(Tabular):
     def clip(self, window: Window, /) -> SeriesBatch:
         """Keep the samples whose time is in the window; series that lose all of theirs stay, empty."""
         times = self.times
-        if not len(times) or (np.minimum.reduce(times) >= window.start_ms and np.maximum.reduce(times) < window.end_ms):
+        first, last = bounds(times) if len(times) else (window.start_ms, window.start_ms)
+        if window.start_ms <= first and last < window.end_ms:
             return self
         inside = (times >= window.start_ms) & (times < window.end_ms)
         kept = np.concatenate(([0], np.cumsum(inside)))

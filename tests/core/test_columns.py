@@ -150,6 +150,7 @@ def test_the_representation_tells_the_size_and_no_numbers():
 # Parts of a batch
 
 
+@pytest.mark.usefixtures("engine")
 @given(batches())
 def test_observed_are_the_series_with_a_value_that_is_not_nan(batch):
     expected = [any(not math.isnan(value) for value in values) for _, _, values in batch]

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metricsbridge.series import _shared_times
-from metricsbridge.series._shared_times import regular_times, shared_parts
+from metricsbridge.series._shared_times import bounds, regular_times, shared_parts
 
 PARTS = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40)), max_size=4).map(tuple)
 
@@ -45,3 +45,17 @@ def test_not_much_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     long = regular_times([2**16 + 1], [0], 60_000)
     assert regular_times([2**16 + 1], [0], 60_000) is not long
     assert shared_parts(long, ((0, 10),)) is not shared_parts(long, ((0, 10),))
+
+
+@given(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1), st.booleans())
+def test_bounds_are_the_earliest_and_the_latest(values: list[int], writeable: bool) -> None:
+    times = np.array(values, np.int64)
+    times.flags.writeable = writeable
+    assert bounds(times) == bounds(times) == (min(values), max(values))
+
+
+def test_bounds_of_what_may_change_are_looked_up_again() -> None:
+    times = np.array([3, 1, 2])
+    assert bounds(times) == (1, 3)
+    times[0] = 9
+    assert bounds(times) == (1, 9)
