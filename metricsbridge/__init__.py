@@ -48,6 +48,7 @@ from metricsbridge.planning import Plan, PlannedCalls
 from metricsbridge.protocols import (
     Clock,
     Rate,
+    SupportsBatchDecoding,
     SupportsBatchPlanning,
     SupportsEvaluations,
     SupportsJobSearch,
@@ -107,6 +108,7 @@ __all__ = [
     "ServiceUnavailableError",
     "SourceConfig",
     "Statistic",
+    "SupportsBatchDecoding",
     "SupportsBatchPlanning",
     "SupportsEvaluations",
     "SupportsJobSearch",

@@ -33,9 +33,9 @@ class FanOut(Generic[T]):
 
     An item's children come before the next item of the list, and older children before younger ones, so the list is
     read only as fast as the work gets done and few items are half done. But nothing takes all places: while there is
-    other work, one item's children take another place only as long as more places are free than they have. The first
-    thus have half of the places at most, the next a quarter, and so on; if they hang, the others go on. Where there is
-    nothing else, they take whatever is free. No worker waits for another's children.
+    other work, the oldest item's children have half of the places at most, the next one's half of those that the older
+    ones leave, and so on; if they hang, the others go on. Where there is nothing else, they take whatever is free. No
+    worker waits for another's children.
 
     Args:
         items: The work, read lazily.
@@ -105,10 +105,11 @@ class FanOut(Generic[T]):
     def _next(self) -> tuple[_Branch[T], int, T] | None:
         while True:
             while self._branches:
-                free = self._workers - len(self._busy)
+                left = self._workers - len(self._busy) + sum(map(_BUSY, self._branches))
                 for branch in self._branches:
-                    if branch.busy < free:
+                    if 2 * branch.busy < left:
                         break
+                    left -= branch.busy
                 else:
                     branch = min(self._branches, key=_BUSY)
                 for item in branch.items:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -179,6 +180,33 @@ async def test_while_there_is_other_work_no_item_s_children_take_more_places_tha
         tasks.cancel_scope.cancel()
     assert list(under_way.values()) == shares
     assert list(under_way) == list("abcdefghijk"[: len(shares)])
+
+
+@pytest.mark.parametrize(("workers", "most"), [(1, 1), (2, 2), (16, 5), (64, 7)])
+async def test_few_items_are_half_done_however_long_it_goes_on(workers: int, most: int) -> None:
+    """Children take some turns each and end in any order."""
+    dice = random.Random(7)
+    left: dict[int, int] = {}
+    half_done = []
+
+    async def handle(item: tuple[int, int]) -> Iterable[tuple[int, int]]:
+        parent, number = item
+        for _ in range(dice.randrange(1, 4)):
+            await anyio.lowlevel.checkpoint()
+        if number < 0:
+            left[parent] = 50
+            return [(parent, child) for child in range(50)]
+        left[parent] -= 1
+        half_done.append(sum(0 < count < 50 for count in left.values()))
+        return ()
+
+    async with anyio.create_task_group() as tasks:
+        FanOut(iter([(parent, -1) for parent in range(100)]), handle, workers=workers).start(tasks)
+    assert not any(left.values())
+    assert len(half_done) == 100 * 50
+    # The last calls of a few may still be under way when all of theirs have begun.
+    assert max(half_done) <= most + 2
+    assert sum(half_done) / len(half_done) <= most
 
 
 async def test_where_there_is_nothing_else_one_item_s_children_take_all_places() -> None:
