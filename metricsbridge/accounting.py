@@ -175,15 +175,15 @@ class Ledger:
 
     def count(self, batch: SeriesBatch, /) -> SeriesBatch:
         """Take note of what a batch delivers whose series all have a value, and give it back."""
-        bits, settled = self._bits, self._settled
-        job = task = None
+        bits = self._bits
+        job = task = ""
+        mask = 0
         for key in batch.keys:
             if key.task is not task or key.job is not job:  # those of a task mostly come together
-                job, task = key.job, key.task
-                target = (job, task)
-                settled.setdefault(target, 0)
-            bit = bits.get(key.metric) or bits.setdefault(key.metric, 1 << len(bits))
-            settled[target] |= bit
+                self._add((job, task), mask)
+                job, task, mask = key.job, key.task, 0
+            mask |= bits.get(key.metric) or bits.setdefault(key.metric, 1 << len(bits))
+        self._add((job, task), mask)
         return batch
 
     def fail(self, failure: Failure, /) -> None:
@@ -235,14 +235,19 @@ class Ledger:
             if call.metrics is not metrics:
                 metrics, mask = call.metrics, self._mask(call.metrics)
             kept = call.retention_ms is None or call.window.end_ms > now_ms - call.retention_ms
+            bits = mask if kept or not self.started else mask << size
             for job, task in call.targets:
-                covered[job, task] = covered.get((job, task), 0) | (mask if kept or not self.started else mask << size)
+                covered[job, task] = covered.get((job, task), 0) | bits
         return covered
 
     def _settle(self, targets: Iterable[Target], metrics: Iterable[str]) -> None:
         mask = self._mask(metrics)
         for job, task in targets:
-            self._settled[job, task] = self._settled.get((job, task), 0) | mask
+            self._add((job, task), mask)
+
+    def _add(self, target: Target, mask: int) -> None:
+        if mask:
+            self._settled[target] = self._settled.get(target, 0) | mask
 
     def _mask(self, metrics: Iterable[str]) -> int:
         mask = 0

@@ -11,7 +11,8 @@ from __future__ import annotations
 import json
 from functools import lru_cache
 from itertools import chain
-from typing import TYPE_CHECKING, Final, Self
+from operator import attrgetter
+from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 import attrs
 import numpy as np
@@ -41,10 +42,12 @@ from metricsbridge_modelarts._time_axis import MINUTE_MS, RETENTION_MS, Anchorin
 from metricsbridge_modelarts._wire import JobPage, TrainingJob
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 
     from metricsbridge.provider_kit import JobSearch, Level, Query, Response, Transport
     from metricsbridge_modelarts._settings import Anchor, ModelArtsSettings
+
+T = TypeVar("T")
 
 SHOW_METRICS: Final = "ShowTrainingJobMetrics"
 SHOW_JOB: Final = "ShowTrainingJobDetails"
@@ -211,25 +214,31 @@ def to_batch(answers: Iterable[tuple[bytes, Call, int]], /, *, empty: bool = Tru
     """
     answers = [answer for answer in answers if answer[0]]
     arrays = decode_all_number_arrays([body for body, _, _ in answers], _SCHEMA, empty=empty)
-    keys, parts, known = list[SeriesKey](), list[_Part](), None
+    keys, parts, counts = list[SeriesKey](), list[_Part](), list[int]()
+    part = None
     for (_, call, received_ms), shape in zip(answers, arrays.shapes, strict=True):
-        if known is None or not known.holds_for(shape, call.payload, received_ms):
-            known = _Part.of(shape, call.payload, received_ms)
-        parts.append(known)
-        keys += SeriesKey.each(*call.targets[0], "", known.layout.metrics)
-    divide = [*chain.from_iterable([part.layout.divide for part in parts])]
+        if part is None or not part.holds_for(shape, call.payload, received_ms):
+            part = _Part.of(shape, call.payload, received_ms)
+            parts.append(part)
+            counts.append(0)
+        counts[-1] += 1
+        keys += SeriesKey.each(*call.targets[0], "", part.layout.metrics)
+
+    def column(of: Callable[[_Part], tuple[T, ...]]) -> tuple[T, ...]:
+        return tuple(chain.from_iterable([of(part) * count for part, count in zip(parts, counts, strict=True)]))
+
+    divide = column(attrgetter("layout.divide"))
     values = arrays.values
     np.divide(values, divide[0] if len(set(divide)) == 1 else np.repeat(divide, arrays.lengths), out=values)
-    first_ms = [*chain.from_iterable([part.first_ms for part in parts])]
     batch = SeriesBatch(
         keys=tuple(keys),
-        unit=tuple(chain.from_iterable([part.layout.units for part in parts])),
+        unit=column(attrgetter("layout.units")),
         interval_ms=(MINUTE_MS,) * len(keys),
         timing=(Timing.INFERRED,) * len(keys),
-        time_error_ms=tuple(chain.from_iterable([part.error_ms for part in parts])),
+        time_error_ms=column(attrgetter("error_ms")),
         statistic=(Statistic.MEAN,) * len(keys),
         offsets=arrays.offsets,
-        times=regular_times(arrays.lengths, first_ms, MINUTE_MS),
+        times=regular_times(arrays.lengths, column(attrgetter("first_ms")), MINUTE_MS),
         values=values,
     )
     if not parts or parts[0].anchoring.everything:
