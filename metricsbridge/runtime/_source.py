@@ -251,13 +251,15 @@ class Source:
                 found, lost = error.series, error.lost
             if not isinstance(found, SeriesBatch):
                 raise TypeError(f"fetch gave {type(found).__name__}, no SeriesBatch")
-            if len(found.values) >= _ALONE:
+            # What is put by belongs in between: where answers are, nothing else is joined.
+            if len(found.values) >= _ALONE or (found.keys and self._decode is not None):
                 kept = await aside(partial(_observed, found, call), len(found.values))
                 self._emit_alone(order, ledger, kept)
             elif found.keys:
                 ledger.deliver(item.number, found)
             self._lose(order, ledger, lost)
         except (Exception, anyio.get_cancelled_exc_class()) as error:
+            found = _NOTHING  # the frames of a failure's traceback know this one, and all that is in it
             self._fail_call(item, ours(error, call.operation))
         ledger.open_calls -= 1
         if not ledger.open_calls:
@@ -266,9 +268,12 @@ class Source:
             self._hand_over(order, ledger)
         return ()
 
-    def _decode_together(self, place: int, ledger: Ledger, answers: Sequence[Answer]) -> None:
-        """Decode answers at once; where that fails, each by itself, so that one of them fails alone."""
-        first, _, failed = answers[0]
+    def _decode_together(self, place: int, ledger: Ledger, answers: list[Answer]) -> None:
+        """Decode answers at once; where that fails, each by itself, so that one of them fails alone.
+
+        None is left in the list then: the frames of a failure's traceback know their callers, with all that is in them.
+        """
+        first, failed = answers[0][0], answers[0][2]
         call = ledger.calls[first]
         lost: Sequence[Failure] = ()
         assert self._decode is not None  # else there are none
@@ -283,13 +288,15 @@ class Source:
                 raise TypeError(f"decode gave {type(batch).__name__}, no SeriesBatch")
             self._emit_alone((place, first), ledger, _observed(batch, call))
             self._lose((place, first), ledger, lost)
-        except Exception as error:
+            return
+        except (Exception, anyio.get_cancelled_exc_class()) as error:
             if len(answers) == 1:
+                answers.clear()
                 context = self.run.context(self.name, attempts=failed)
                 self._fail_call(_CallItem(place, first, call, ledger), ours(error, call.operation, context))
                 return
-            for answer in answers:
-                self._decode_together(place, ledger, [answer])
+        while answers:
+            self._decode_together(place, ledger, [answers.pop(0)])
 
     def _lose(self, order: Order, ledger: Ledger, lost: Iterable[Failure]) -> None:
         for each in lost:
@@ -304,8 +311,9 @@ class Source:
             self._emit(order, ledger, ledger.take_alone(order[1], batch))
 
     def _hand_over(self, order: Order, ledger: Ledger) -> None:
-        for answers in ledger.take_answers():
-            self._decode_together(order[0], ledger, answers)
+        waiting = ledger.take_answers()
+        while waiting:
+            self._decode_together(order[0], ledger, waiting.pop(0))
         numbers = ledger.numbers
         try:
             batches = ledger.take()
