@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import attrs
@@ -10,8 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fake_provider import batch
+from metricsbridge import accounting
 from metricsbridge.accounting import Ledger, life_window
 from metricsbridge.errors import TransportError
+from metricsbridge.http import Response
 from metricsbridge.model import Call, Failure, Job, Window
 
 HOUR = 3_600_000
@@ -116,3 +119,72 @@ def test_a_unit_is_absent_when_it_is_neither_delivered_nor_failed(asked, metrics
             found[unit] = absence.reason
     # A target may have failed or been delivered where it is named by nothing but its absence of everything.
     assert found == expected_absences(asked, metrics, calls, started)
+
+
+# Answers that wait to be decoded together
+
+
+def planned(*windows: Window) -> Ledger:
+    """Give the ledger of calls with these windows, each for a task of its own."""
+    calls = [
+        Call(operation="o", targets=(("j", f"w{number}"),), metrics=("p",), window=window)
+        for number, window in enumerate(windows)
+    ]
+    ledger = Ledger(source="s", targets=lambda: [target for call in calls for target in call.targets], metrics=("p",))
+    ledger.plan(calls)
+    return ledger
+
+
+def put_by_all(ledger: Ledger, numbers: Any, body: bytes = b"{}") -> None:
+    for number in numbers:
+        ledger.put_by(number, Response(200, {}, body), number % 3)
+
+
+WINDOW = Window(0, 10)
+
+
+@given(numbers=st.permutations(range(9)), taken=st.integers(0, 9))
+def test_answers_are_taken_once_and_in_stretches_of_neighbours(numbers, taken):
+    ledger = planned(*[WINDOW] * 9)
+    found = []
+    for part in (numbers[:taken], numbers[taken:]):
+        put_by_all(ledger, part)
+        assert ledger.waiting == len(part)
+        stretches = ledger.take_answers()
+        assert (ledger.waiting, ledger.take_answers()) == (0, [])
+        assert sum(map(len, stretches)) == len(part)
+        spans = [[number for number, _, _ in stretch] for stretch in stretches]
+        assert all(span == [*range(span[0], span[-1] + 1)] for span in spans)
+        assert all(left[-1] + 1 < right[0] for left, right in pairwise(spans))
+        found += [answer for stretch in stretches for answer in stretch]
+    assert sorted(number for number, _, _ in found) == [*range(9)]
+    assert all(failed == number % 3 for number, _, failed in found)
+
+
+def test_answers_to_calls_of_different_windows_are_taken_one_by_one():
+    ledger = planned(WINDOW, WINDOW, Window(10, 20))
+    put_by_all(ledger, [2, 0, 1])
+    assert [[number for number, _, _ in stretch] for stretch in ledger.take_answers()] == [[0], [1], [2]]
+
+
+@pytest.mark.parametrize(("body", "most"), [(b"{}", accounting._MANY_ANSWERS), (b" " * 2**16, 6)])
+def test_a_ledger_is_full_of_many_answers_or_of_many_bytes_until_they_are_taken(body, most):
+    ledger = planned(*[WINDOW] * 300)
+    for again in range(2):
+        put_by_all(ledger, range(most - 1), body)
+        assert not ledger.is_full, again
+        put_by_all(ledger, [most - 1], body)
+        assert ledger.is_full
+        ledger.take_answers()
+
+
+@pytest.mark.parametrize(("calls", "full"), [(accounting._MANY_CALLS, False), (accounting._MANY_CALLS + 1, True)])
+def test_what_one_of_very_many_calls_brings_fills_a_ledger_and_its_answer_does_not(calls, full):
+    ledger = planned(*[WINDOW] * calls)
+    put_by_all(ledger, [3])
+    assert not ledger.is_full
+    ledger.deliver(4, batch("j", "w4", "p", [(1, 0.5)]))
+    assert ledger.is_full is full
+    assert (ledger.waiting, ledger.numbers) == (2, [4])
+    ledger.take()
+    assert (ledger.waiting, ledger.numbers, ledger.is_full) == (1, [], False)
