@@ -14,6 +14,7 @@ from metricsbridge.protocols import (
     NoAuthentication,
     ProviderSpec,
     Rate,
+    SupportsBatchDecoding,
     SupportsBatchPlanning,
     SupportsJobSearch,
     TrainingJobMetrics,
@@ -79,6 +80,16 @@ class Batching(FakeProvider):
         return []
 
 
+class Decoding(FakeProvider):
+    async def send(self, call, /): ...
+
+    def decode(self, answers, /): ...
+
+
+class OnlySending(FakeProvider):
+    async def send(self, call, /): ...
+
+
 class NotFetching:
     async def get_job(self, job_id, /): ...
 
@@ -86,14 +97,17 @@ class NotFetching:
 
 
 @pytest.mark.parametrize(
-    ("provider", "search", "batches"),
-    [(FakeProvider({}), False, False), (Searching({}), True, False), (Batching({}), False, True)],
-    ids=["plain", "searching", "batching"],
-)
-def test_abilities_are_told_apart_by_protocol(provider, search, batches):
-    assert isinstance(provider, TrainingJobMetrics)
-    assert isinstance(provider, SupportsJobSearch) is search
-    assert isinstance(provider, SupportsBatchPlanning) is batches
+    ("provider", "ability"),
+    [
+        (FakeProvider, None), (Searching, SupportsJobSearch), (Batching, SupportsBatchPlanning),
+        (Decoding, SupportsBatchDecoding), (OnlySending, None),
+    ],
+)  # fmt: skip
+def test_abilities_are_told_apart_by_protocol(provider, ability):
+    made = provider({})
+    assert isinstance(made, TrainingJobMetrics)
+    known = [SupportsJobSearch, SupportsBatchPlanning, SupportsBatchDecoding]
+    assert [each for each in known if isinstance(made, each)] == [each for each in known if each is ability]
 
 
 def test_what_can_not_fetch_is_no_provider():
