@@ -6,6 +6,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 import planted_conduct
+import planted_decoding
 import planted_failures
 import planted_jobs
 import planted_reading
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 PLANTED: Final[Sequence[PlantedBug]] = BUGS
-GROUPS: Final = (planted_reading, planted_jobs, planted_failures, planted_conduct)
+GROUPS: Final = (planted_reading, planted_decoding, planted_jobs, planted_failures, planted_conduct)
 DOCUMENT: Final = PROJECT / "providers" / "README.md"
 BEGIN: Final = "<!-- planted bugs: written by `python tests/planted_bugs.py` -->"
 END: Final = "<!-- end of planted bugs -->"

@@ -250,17 +250,21 @@ class Reference:
         return (first + STEP_MS) // 1000, (last + STEP_MS) // 1000
 
     async def fetch(self, call: Call, /) -> SeriesBatch:
-        ask = call.payload
-        assert isinstance(ask, Ask)
         first, last = self.bounds(call.window)
         if last < first:
             return SeriesBatch.empty()
+        response = await self._transport.send(self.request(call))
+        return self.to_batch(decode_json(response.body, Answer), call)
+
+    def request(self, call: Call) -> Request:
+        ask = call.payload
+        assert isinstance(ask, Ask)
+        first, last = self.bounds(call.window)
         params = [("from", str(first)), ("to", str(last)), ("of", ask.level)]
         if ask.level != "job":
             params.append(("workers", ",".join(task for _, task in call.targets)))
         url = f"{self._url}/{path_segment(call.targets[0][0], 'job id')}/metrics/{ask.name}"
-        response = await self._transport.send(Request("GET", url, tuple(params), operation="ShowMetric"))
-        return self.to_batch(decode_json(response.body, Answer), call)
+        return Request("GET", url, tuple(params), operation="ShowMetric")
 
     def to_batch(self, answer: Answer, call: Call) -> SeriesBatch:
         metric, entry = call.metrics[0], CATALOG[call.metrics[0]]

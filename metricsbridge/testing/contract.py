@@ -16,6 +16,7 @@ secrets, a level) skip themselves. It needs pytest and hypothesis: the extra ``t
 from __future__ import annotations
 
 from metricsbridge.testing._contract_account import AccountChecks
+from metricsbridge.testing._contract_decoding import DecodingChecks
 from metricsbridge.testing._contract_hooks import Bench, ContractHooks
 from metricsbridge.testing._contract_jobs import JobChecks
 from metricsbridge.testing._contract_plans import PlanChecks
@@ -29,6 +30,14 @@ __all__ = ["Bench", "ContractHooks", "ProviderContract", "Simulator"]
 
 
 class ProviderContract(
-    SettingsChecks, JobChecks, SearchChecks, PlanChecks, SeriesChecks, WindowChecks, AccountChecks, ContractHooks
+    SettingsChecks,
+    JobChecks,
+    SearchChecks,
+    PlanChecks,
+    SeriesChecks,
+    WindowChecks,
+    DecodingChecks,
+    AccountChecks,
+    ContractHooks,
 ):
     """What every provider must pass; see ``ContractHooks`` for what an author overrides."""

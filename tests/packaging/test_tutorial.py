@@ -20,6 +20,7 @@ TESTED: Final = [
         SAMPLE / "metricsbridge_acme.py",
         SAMPLE / "tests" / "test_contract.py",
         PROJECT / "tests" / "reference_provider.py",
+        PROJECT / "tests" / "reference_decoding.py",
     )
 ]
 BLOCKS: Final = [code for _, code in re.findall(r"^```(python|toml)\n(.*?)^```$", TUTORIAL, re.M | re.S)]

@@ -10,13 +10,18 @@ import pytest
 
 from fresh_interpreter import PROJECT, run_fresh
 from metricsbridge.testing.contract import ProviderContract
-from planting import ReferenceContract
+from planting import ReferenceContract, spec_of
+from reference_decoding import Together
 
 MODULE: Final = "from planting import ReferenceContract\n\n\nclass TestReference(ReferenceContract):\n    pass\n"
 
 
 class TestReference(ReferenceContract):
     pass
+
+
+class TestTogether(ReferenceContract):
+    spec = spec_of(Together)
 
 
 @pytest.mark.parametrize(
