@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
 from urllib.parse import quote, urlsplit
 
 import attrs
+import msgspec
 from multidict import CIMultiDict, CIMultiDictProxy
 
 from metricsbridge.errors import (
@@ -32,6 +33,8 @@ P = ParamSpec("P")
 
 ANSWERED: Final[ContextVar[tuple[str, str]]] = ContextVar("metricsbridge_answered", default=("", ""))
 """Which provider got the latest answer here, and of which operation: an error says it that decoding meets."""
+
+NO_HEADERS: Final[Mapping[str, str]] = CIMultiDictProxy(CIMultiDict())
 
 _PLAIN = re.compile(r"[A-Za-z0-9_~-][A-Za-z0-9_.~-]*")
 """An id that needs no check and no encoding; it begins with no dot."""
@@ -140,12 +143,7 @@ class Request:
         return f"Request({self.method} {self.url}, operation={self.operation!r})"
 
 
-def _case_insensitive(headers: Mapping[str, str]) -> Mapping[str, str]:
-    return headers if isinstance(headers, CIMultiDictProxy) else CIMultiDictProxy(CIMultiDict(headers))
-
-
-@attrs.frozen(repr=False)
-class Response:
+class Response(msgspec.Struct, frozen=True, gc=False):
     """One whole HTTP answer.
 
     Attributes:
@@ -158,10 +156,14 @@ class Response:
     """
 
     status: int
-    headers: Mapping[str, str] = attrs.field(factory=dict, converter=_case_insensitive)
+    headers: Mapping[str, str] = NO_HEADERS
     body: bytes = b""
     received_ms: int = 0
-    in_thread: Callable[[Callable[[], Any]], Awaitable[Any]] | None = attrs.field(default=None, kw_only=True, eq=False)
+    in_thread: Callable[[Callable[[], Any]], Awaitable[Any]] | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.headers, CIMultiDictProxy):
+            msgspec.structs.force_setattr(self, "headers", CIMultiDictProxy(CIMultiDict(self.headers)))
 
     async def decoded(self, decode: Callable[Concatenate[bytes, P], T], /, *args: P.args, **more: P.kwargs) -> T:
         """Give what a decoder makes of the body; for a large one it works in a thread, while the event loop goes on.

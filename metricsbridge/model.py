@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING, Literal, Self
 
 import attrs
+import msgspec
 
 from metricsbridge.durations import parse_duration, parse_instant, to_datetime
 from metricsbridge.errors import ConfigurationError
@@ -98,8 +99,7 @@ class Accelerators:
     model: str = ""
 
 
-@attrs.frozen(kw_only=True)
-class Task:
+class Task(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One worker, pod or node of a job; ``role`` and times are the vendor's where it gives them."""
 
     id: str
@@ -274,8 +274,7 @@ class Query:
         return tasks if self.tasks is None else tuple([task for task in tasks if task.id in self.tasks])
 
 
-@attrs.frozen(kw_only=True)
-class Call:
+class Call(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One piece of work that is retried, limited, failed and reported on its own.
 
     It answers for ``targets`` × ``metrics`` in ``window``. What a query asks for and no call answers for is
@@ -296,7 +295,11 @@ class Call:
     window: Window
     step_ms: int | None = None
     retention_ms: int | None = None
-    payload: object = attrs.field(default=None, repr=False)
+    payload: object = None
+
+    def __repr__(self) -> str:  # a payload is the provider's own business
+        shown = ("operation", "targets", "metrics", "window", "step_ms", "retention_ms")
+        return f"Call({', '.join([f'{name}={getattr(self, name)!r}' for name in shown])})"
 
 
 @attrs.frozen(kw_only=True)

@@ -122,6 +122,8 @@ class SupportsBatchDecoding(Protocol):
     def decode(self, answers: Sequence[tuple[Call, Response]], /) -> SeriesBatch:
         """Give what ``fetch`` gives of each call, one after the other, as one batch; pure.
 
+        The answers may come without their headers, which take as much memory as a small body does.
+
         Series without any value may be left out. All of the calls are of one plan.
 
         Raises:

@@ -13,6 +13,7 @@ from email.utils import formatdate
 from typing import TYPE_CHECKING, Final
 
 import attrs
+from msgspec.structs import replace
 
 from metricsbridge.errors import ResponseTooLargeError, TlsError, TransportError
 from metricsbridge.http import Response
@@ -65,7 +66,7 @@ async def _late(exchange: Exchange) -> Response:
 async def _cut(exchange: Exchange) -> Response:
     """Lose the end of the body under a length that fits, as a cache does that kept half an answer."""
     answer = await exchange.answer()
-    return attrs.evolve(answer, body=answer.body[: exchange.dice.randrange(max(1, len(answer.body)))])
+    return replace(answer, body=answer.body[: exchange.dice.randrange(max(1, len(answer.body)))])
 
 
 async def _too_large(exchange: Exchange) -> Response:

@@ -10,6 +10,7 @@ import time
 import aiohttp
 import anyio
 import attrs
+from msgspec.structs import replace
 
 import reference_provider as right
 from metricsbridge.provider_kit import (
@@ -68,11 +69,11 @@ class KeepsPlans(Reference):
     def plan(self, job, query, /):
         calls = super().plan(job, query)
         self.__dict__.setdefault("plans", {}).update({(call.metrics, call.window): call.payload for call in calls})
-        return [attrs.evolve(call, payload=None) for call in calls]
+        return [replace(call, payload=None) for call in calls]
 
     async def fetch(self, call, /):
         payload = self.__dict__.get("plans", {}).get((call.metrics, call.window))
-        return SeriesBatch.empty() if payload is None else await super().fetch(attrs.evolve(call, payload=payload))
+        return SeriesBatch.empty() if payload is None else await super().fetch(replace(call, payload=payload))
 
 
 @planted("a request is sent in a task of the provider's own", OWNED)
@@ -217,12 +218,11 @@ class HoldsTheToken(WithSettings):
 class PassesTheToken(WithSettings):
     def plan(self, job, query, /):
         return [
-            attrs.evolve(call, payload=(call.payload, self._settings.token.reveal()))
-            for call in super().plan(job, query)
+            replace(call, payload=(call.payload, self._settings.token.reveal())) for call in super().plan(job, query)
         ]
 
     async def fetch(self, call, /):
-        return await super().fetch(attrs.evolve(call, payload=call.payload[0]))
+        return await super().fetch(replace(call, payload=call.payload[0]))
 
 
 class _BusyLoader:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import attrs
+from msgspec.structs import replace
 
 from metricsbridge.provider_kit import DecodeError, concat
 from planting import planted
@@ -21,7 +21,7 @@ class SortsAnswers(Together):
 class KeepsTheFirstTask(Together):
     def decode(self, answers, /):
         first = answers[0][0]
-        return super().decode([(attrs.evolve(call, targets=first.targets), response) for call, response in answers])
+        return super().decode([(replace(call, targets=first.targets), response) for call, response in answers])
 
 
 @planted("an answer among others that is cut off is left out", TOGETHER)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import attrs
+from msgspec.structs import replace
 
 from metricsbridge.provider_kit import (
     Evaluation,
@@ -197,13 +198,13 @@ class NumbersItsCalls(Reference):
 
     def plan(self, job, query, /):
         NumbersItsCalls.planned += 1
-        return [attrs.evolve(call, step_ms=NumbersItsCalls.planned) for call in super().plan(job, query)]
+        return [replace(call, step_ms=NumbersItsCalls.planned) for call in super().plan(job, query)]
 
 
 @planted("a target is a job and not a pair", "calls_answer_for_pairs_of_the_job")
 class TargetsJobs(Reference):
     def plan(self, job, query, /):
-        return [attrs.evolve(call, targets=(job.id,)) for call in super().plan(job, query)]
+        return [replace(call, targets=(job.id,)) for call in super().plan(job, query)]
 
 
 @planted("a job that has not started breaks planning", "a_job_that_has_not_started_is_asked_nothing")
@@ -217,7 +218,7 @@ class NeedsAStart(Reference):
 class NamesOtherTasks(Reference):
     def plan(self, job, query, /):
         calls = super().plan(job, query)
-        return [attrs.evolve(call, targets=tuple([(j, f"{t}-0") for j, t in call.targets])) for call in calls]
+        return [replace(call, targets=tuple([(j, f"{t}-0") for j, t in call.targets])) for call in calls]
 
 
 @planted("a job that does not exist has an evaluation", "evaluations_are_values_or_nothing")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import attrs
 import numpy as np
+from msgspec.structs import replace
 
 import reference_provider as right
 from metricsbridge.provider_kit import Call, SeriesBatch, SeriesKey, Timing, Window
@@ -266,7 +267,7 @@ class RoundsTwice(Reference):
 @planted("a step that is accepted is taken for one to be doubled", "a_coarser_step_is_never_exceeded")
 class Doubles(Reference):
     def plan(self, job, query, /):
-        return [attrs.evolve(call, step_ms=(query.step_ms or 30_000) * 2) for call in super().plan(job, query)]
+        return [replace(call, step_ms=(query.step_ms or 30_000) * 2) for call in super().plan(job, query)]
 
     def to_batch(self, answer, call):
         batch = super().to_batch(answer, call)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import attrs
+from msgspec.structs import replace
 
 from metricsbridge.provider_kit import SeriesBatch, concat, decode_json
 from reference_provider import Answer, Reference
@@ -13,7 +13,7 @@ class TaskByTask(Reference):
 
     def plan(self, job, query, /):
         calls = super().plan(job, query)
-        return [attrs.evolve(call, targets=(target,)) for call in calls for target in call.targets]
+        return [replace(call, targets=(target,)) for call in calls for target in call.targets]
 
     def windows(self, window):
         for part in super().windows(window):

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import weakref
 from collections import deque
-from typing import TYPE_CHECKING
 
 import anyio
 
 from metricsbridge.runtime._context import waiting_in_line
-
-if TYPE_CHECKING:
-    from metricsbridge.http import Response
 
 
 class Slots:
@@ -78,8 +74,13 @@ class BytesInFlight:
             await self._ended.wait()
         self._held[reader] = self._held.get(reader, 0) + size
 
-    def end(self, reader: object, answer: Response | None, /) -> None:
-        """Take note that a reader has read all, or has given up where there is no answer."""
+    def end(self, reader: object, answer: object, /) -> None:
+        """Take note that a reader has read all, or has given up where ``answer`` is None.
+
+        Args:
+            reader: As for ``take``.
+            answer: What lives as long as the answer does.
+        """
         self._reading.pop(reader, None)
         if answer is None:
             self._held.pop(reader, None)

@@ -14,7 +14,7 @@ import attrs
 
 from metricsbridge.accounting import Answer, Ledger, asked_targets, life_window
 from metricsbridge.errors import DeadlineExceededError, MetricsBridgeError, NotFoundError, PartialDataError
-from metricsbridge.http import Response
+from metricsbridge.http import NO_HEADERS, Response
 from metricsbridge.model import Failure, Job, Query
 from metricsbridge.protocols import SupportsBatchDecoding, SupportsBatchPlanning
 from metricsbridge.runtime._context import CURRENT, Bound, CallContext
@@ -243,6 +243,7 @@ class Source:
                 if self._decode is not None and isinstance(found, Response):
                     if found.in_thread is None:
                         assert item.context is not None  # it was begun
+                        found = Response(found.status, NO_HEADERS, found.body, found.received_ms)
                         ledger.put_by(item.number, found, item.context.attempts)
                         found = _NOTHING  # yet
                     else:

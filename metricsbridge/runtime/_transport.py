@@ -6,7 +6,7 @@ import re
 import ssl
 from functools import partial
 from http.cookies import SimpleCookie
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import aiohttp
 import anyio
@@ -121,6 +121,9 @@ class HttpTransport:
         # Waiting inside of the session would count as the request's time.
         self._slots = Slots(getattr(session.connector, "limit", 0) or 1_000_000)
         self._bytes = BytesInFlight(budget)
+        # What was read. Each is let go of when another request is about to be made: what is freed and made by turns
+        # stays in the caches, and the garbage collector, which counts what was made since it ran, is not called for it.
+        self._spent: list[aiohttp.ClientResponse] = []
         self._threads = anyio.CapacityLimiter(_THREADS)
         self._timeouts = Timeouts(session.timeout.total)
         self._timeout = attrs.evolve(session.timeout, total=None)
@@ -128,6 +131,7 @@ class HttpTransport:
     def close(self) -> None:
         """Leave nothing behind in the event loop; the session is for whoever opened it to close."""
         self._timeouts.close()
+        self._spent.clear()
 
     async def send(self, request: Request, /) -> Response:
         """Send the request, once there is a connection for it, exactly as it is.
@@ -148,6 +152,8 @@ class HttpTransport:
         task = self._timeouts.begin()
         try:
             await next_turn()
+            if self._spent:
+                self._spent.pop()  # its memory is used at once
             response = await self.session.request(
                 request.method,
                 # No name holds the whole URL: its query may have a signature, and a traceback would show it.
@@ -166,6 +172,7 @@ class HttpTransport:
             except BaseException:
                 response.close()  # read to its end, it has given its connection back by itself
                 raise
+            self._spent.append(response)
             return Response(response.status, response.headers, body, self._clock.now_ms())
         except ProviderError:
             raise
@@ -194,7 +201,8 @@ class HttpTransport:
                 return Response(response.status, response.headers, b"".join(chunks), self._clock.now_ms())
             chunks.append(chunk)
             size += len(chunk)
-        reader, answer, counted = object(), None, 0
+        reader, counted = object(), 0
+        answer: Callable[..., Any] | None = None
         try:
             while size <= self._max_body:
                 if max(size, expected) > counted:
@@ -204,10 +212,8 @@ class HttpTransport:
                 chunk = await response.content.readany()
                 if not chunk:
                     body = await self._in_thread(partial(b"".join, chunks))
-                    answer = Response(
-                        response.status, response.headers, body, self._clock.now_ms(), in_thread=self._in_thread
-                    )
-                    return answer
+                    answer = partial(self._in_thread)  # each answer has its own
+                    return Response(response.status, response.headers, body, self._clock.now_ms(), answer)
                 chunks.append(chunk)
                 size += len(chunk)
         finally:

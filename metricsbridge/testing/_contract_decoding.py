@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import attrs
 import pytest
+from msgspec.structs import replace
 
 from metricsbridge.errors import ProviderError
 from metricsbridge.http import Response
@@ -85,7 +85,7 @@ def _check_broken(provider: SupportsBatchDecoding, answers: Answers, place: int)
     call, response = answers[place]
     body = response.body
     cut = body[: len(body) // 2] if strategies.is_json(body) and len(body) > 2 else b"<"
-    broken = [*answers[:place], (call, attrs.evolve(response, body=cut)), *answers[place + 1 :]]
+    broken = [*answers[:place], (call, replace(response, body=cut)), *answers[place + 1 :]]
     try:
         found = provider.decode(broken)
     except ProviderError:

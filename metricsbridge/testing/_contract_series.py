@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from metricsbridge.metrics import METRICS, VENDOR_PREFIX
 from metricsbridge.model import Query
@@ -165,7 +166,7 @@ class SeriesChecks(ContractHooks):
 
                     async def turned(request: Request) -> Response:
                         response = await bench.wire.answer(request)
-                        return attrs.evolve(response, body=json.dumps(_turned(json.loads(response.body))).encode())
+                        return replace(response, body=json.dumps(_turned(json.loads(response.body))).encode())
 
                     bench.wire.between = turned
                     batch = await bench.provider.fetch(call)

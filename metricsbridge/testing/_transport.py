@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING
 
-import attrs
+from msgspec.structs import replace
 
 from metricsbridge.testing._clock import FakeClock
 
@@ -42,4 +42,4 @@ class FakeTransport:
         self.requests.append(request)
         answer = self._handler(request)
         response = await answer if inspect.isawaitable(answer) else answer
-        return response if response.received_ms else attrs.evolve(response, received_ms=self.clock.now_ms())
+        return response if response.received_ms else replace(response, received_ms=self.clock.now_ms())

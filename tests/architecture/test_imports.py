@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 LAYERS: Final = (
     ({"errors", "durations", "metrics", "secret"}, "attrs"),
     ({"extras", "observer"}, "attrs"),
-    ({"http"}, "attrs multidict"),
-    ({"model"}, "attrs"),
+    ({"http"}, "attrs msgspec multidict"),
+    ({"model"}, "attrs msgspec"),
     ({"envelopes"}, "attrs cattrs msgspec"),
     ({"series"}, "attrs msgspec numpy"),
     ({"protocols"}, "attrs anyio"),  # anyio: names the type of a deadline's scope, no more
@@ -31,7 +31,7 @@ LAYERS: Final = (
     ({"blocking", "sinks"}, ""),
     ({"export"}, "attrs numpy"),
     ({"metricsbridge"}, ""),  # the public names
-    ({"testing"}, "aiohttp anyio attrs numpy"),  # fake transport, clock and fleet, and what emulators are built of
+    ({"testing"}, "aiohttp anyio attrs msgspec numpy"),  # fake transport, clock, fleet; what emulators are built of
     ({"cli"}, "aiohttp anyio attrs numpy rich typer"),  # aiohttp: to serve the emulators
 )
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 import pytest
+from msgspec.structs import replace
 
 import metricsbridge as mb
 from fake_provider import MINUTE, WINDOW, A, B, C, FakeProvider
@@ -69,8 +70,7 @@ async def test_operations_and_sources_are_told_apart() -> None:
     class Two(FakeProvider):
         def plan(self, job: mb.Job, query: mb.Query, /) -> Any:
             return [
-                attrs.evolve(call, operation="Odd" if call.metrics == (B,) else "Even")
-                for call in super().plan(job, query)
+                replace(call, operation="Odd" if call.metrics == (B,) else "Even") for call in super().plan(job, query)
             ]
 
     plan = await collector(x=Two(JOBS), y=FakeProvider(JOBS)).plan(["y/job-0", *REFS], window=WINDOW)

@@ -2,11 +2,11 @@ import math
 import pickle
 
 import attrs
-import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from core.series_strategies import COLUMNS, batches, keys, make_batch, same_batch, same_bits, samples, windows
 from metricsbridge.series.columns import (
@@ -139,7 +139,7 @@ def test_stamping_the_source_shares_the_columns():
 
 
 def test_a_source_in_a_key_wins_over_that_of_the_batch():
-    batch = make_batch([[]], keys=[msgspec.structs.replace(KEY, source="k8s")], source="hw")
+    batch = make_batch([[]], keys=[replace(KEY, source="k8s")], source="hw")
     assert batch.source_of(0) == "k8s"
 
 
@@ -223,7 +223,7 @@ def test_over_several_sources_every_series_keeps_its_own(one, two, three):
     whole = concat(parts)
     expected = [part.source_of(index) for part in parts for index in range(len(part))]
     assert [whole.source_of(index) for index in range(len(whole))] == expected
-    bare = [msgspec.structs.replace(key, source="") for key in whole.keys]
+    bare = [replace(key, source="") for key in whole.keys]
     assert bare == [key for part in parts for key in part.keys]
     if len(set(expected)) > 1:
         assert whole.source == ""
@@ -279,7 +279,7 @@ def test_a_joined_series_is_as_coarse_and_as_uncertain_as_its_worst_part():
 
 
 def test_a_joined_series_stands_where_its_first_part_stood():
-    other = msgspec.structs.replace(KEY, task="worker-1")
+    other = replace(KEY, task="worker-1")
     whole = merge([make_batch([[(0, 1.0)], [(0, 2.0)]], keys=[KEY, other]), make_batch([[(1, 3.0)]], keys=[KEY])])
     assert whole.keys == (KEY, other)
     assert [pairs_of(whole, index) for index in range(2)] == [[(0, 1.0), (1, 3.0)], [(0, 2.0)]]

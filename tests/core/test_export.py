@@ -6,11 +6,11 @@ import random
 import sys
 
 import attrs
-import msgspec
 import numpy as np
 import polars as pl
 import pyarrow.parquet
 import pytest
+from msgspec.structs import replace
 
 from core.series_strategies import same_batch
 from metricsbridge.collection import Collection
@@ -83,7 +83,7 @@ def test_a_missing_value_is_an_empty_field() -> None:
 
 def test_the_source_is_the_keys_own_where_there_are_several() -> None:
     several = batch(1.0, source="")
-    several = attrs.evolve(several, keys=(msgspec.structs.replace(several.keys[0], source="other"),))
+    several = attrs.evolve(several, keys=(replace(several.keys[0], source="other"),))
     assert next(csv_rows(several))[0] == "other"
 
 

@@ -6,13 +6,13 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from core.series_strategies import make_batch, same_batch
 from metricsbridge.series.columns import SeriesBatch, SeriesKey, Statistic, Timing, concat
@@ -46,7 +46,7 @@ def sourced(batch: SeriesBatch, source: str) -> SeriesBatch:
     """Give the same series as a batch of that source: only keys that are of another name theirs."""
     own = [batch.source_of(index) for index in range(len(batch))]
     keys = tuple([
-        msgspec.structs.replace(key, source="" if each == source else each)
+        replace(key, source="" if each == source else each)
         for key, each in zip(batch.keys, own, strict=True)
     ])  # fmt: skip
     return SeriesBatch(

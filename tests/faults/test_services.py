@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 import metricsbridge as mb
 from emulated_clouds import CLOUDS, Cloud
@@ -238,7 +239,7 @@ def _disordered(response: Response) -> Response:
             last = max(points, key=lambda point: point["Time"] if isinstance(point, dict) else point[0])
             points += [*points, _later(last, 86_400), _later(last, 7 * 86_400), _later(last, -3 * 365 * 86_400)]
             dice.shuffle(points)
-    return attrs.evolve(response, body=json.dumps(document).encode())
+    return replace(response, body=json.dumps(document).encode())
 
 
 @pytest.mark.parametrize("name", ["pai-dlc", "prometheus"])

@@ -10,9 +10,12 @@ from anyio.lowlevel import checkpoint
 
 import metricsbridge as mb
 from fake_provider import MINUTE, WINDOW, A, FakeProvider
-from metricsbridge.http import Response
 from metricsbridge.runtime._room import BytesInFlight, Slots
 from metricsbridge.testing import FakeClock
+
+
+class Answer:
+    """What lives as long as an answer does."""
 
 
 async def settle() -> None:
@@ -134,7 +137,7 @@ async def test_whoever_reads_the_longest_never_waits() -> None:
 
 async def test_bytes_are_held_as_long_as_the_answer_is() -> None:
     room = BytesInFlight(100)
-    answer = Response(200, body=b"x" * 80)
+    answer = Answer()
     await room.take("first", 80)
     room.end("first", answer)
     assert room.held == 80
@@ -148,7 +151,7 @@ async def test_answers_that_are_held_for_ever_do_not_stop_the_reading() -> None:
     with anyio.fail_after(5):
         for number in range(4):
             await room.take(number, 80)
-            kept.append(Response(200))
+            kept.append(Answer())
             room.end(number, kept[-1])
     assert room.held == 320
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 import metricsbridge as mb
 from metricsbridge.testing import FakeClock
@@ -307,7 +308,7 @@ async def test_a_refusal_is_a_failure_also_where_cloudmonitor_tells_it_under_200
     ):
         (call,) = provider.plan(await provider.get_job(job_ids(fleet)[job.id]), query)
         with pytest.raises(mb.InvalidRequestError) as caught:
-            await provider.fetch(attrs.evolve(call, payload=attrs.evolve(call.payload, period_s=7)))
+            await provider.fetch(replace(call, payload=attrs.evolve(call.payload, period_s=7)))
     assert caught.value.status == (200 if in_body else 400)
     assert caught.value.code == "InvalidParameter"
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from typing import Any
 
-import attrs
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 import metricsbridge as mb
 from metricsbridge.http import Request, Response
@@ -101,7 +101,7 @@ def test_a_value_tells_of_the_stretch_that_begins_at_its_stamp() -> None:
 @pytest.mark.parametrize("status", [200, 400, 422, 503])
 def test_the_type_of_an_error_decides_whatever_the_status(kind: str, cls: type[mb.ProviderError], status: int) -> None:
     response = refusal(status, kind, "it went\nwrong")
-    error = classify(attrs.evolve(response, body=response.body.replace(b": ", b":")))
+    error = classify(replace(response, body=response.body.replace(b": ", b":")))
     assert type(error) is cls
     assert (error.code, error.status) == (kind, status)
     assert "it went wrong" in error.message
