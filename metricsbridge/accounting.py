@@ -113,8 +113,8 @@ class Ledger:
         self.open_calls = len(self.calls)
         if self.open_calls > _MANY_CALLS:
             self.many = len({tuple(call.targets) for call in self.calls}) == self.open_calls
-        windows = {id(call.window): call.window for call in self.calls}
-        self._window = next(iter(windows.values())) if len(windows) == 1 else None
+        windows = {*{id(call.window): call.window for call in self.calls}.values()}
+        self._window = next(iter(windows)) if len(windows) == 1 else None
         for metrics in {id(call.metrics): call.metrics for call in self.calls}.values():
             self._mask(metrics)
 

@@ -73,6 +73,7 @@ def test_a_plugin_passes_every_inherited_check(environment, package):
     assert reasons == {
         "no setting is secret", "the provider does not list jobs", "the provider does not count jobs",
         "the provider has no evaluations", "the provider plans each job by itself",
+            "the provider decodes each answer by itself",
         "the service sends samples in order",
     }  # fmt: skip
 
