@@ -43,7 +43,7 @@ def ours(body: bytes) -> NamedArrays:
 
 def ours_whole(body: bytes) -> SeriesBatch:
     """Do all that a fetch does after the bytes are there: times, keys and units too."""
-    return to_batch(body, _CALL, START_MS)
+    return to_batch([(body, _CALL, START_MS)])
 
 
 def check_whole(found: SeriesBatch, expected: Columns) -> None:
